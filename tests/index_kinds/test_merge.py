@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +20,9 @@ from tests.support.steps import Once
 from tests.support.tables import assert_nothing_left_over, check_stored, records
 
 pytestmark = pytest.mark.invariant("P46")
+
+Image: TypeAlias = dict[str, str | float]
+Event: TypeAlias = dict[str, Any]
 
 CHANGES = st.lists(
     st.builds(
@@ -103,6 +109,36 @@ def test_changed_keys_leave_nothing_behind(kind: Kind, tmp_path: Path) -> None:
         assert stored_rows(table) == {("c", "x", 2, 2.0), ("b", "z", 3, 3.0)}
         # The former key is deleted as of the event.
         assert counts(table.upsert(records(("a", "x", 1, 9.0)))) == (0, 0, 0, 0, 1)
+
+
+@every_kind
+@pytest.mark.parametrize("seed", range(cases(2)))
+def test_tables_follow_their_source(kind: Kind, tmp_path: Path, seed: int) -> None:
+    """A database whose rows change their keys and partitions; its events come late, twice and in any order."""
+    chance = random.Random(f"{kind}{seed}")
+    source: dict[str, Image] = {}
+    log: list[Event] = []
+    for lsn in range(120):
+        key, other = (chance.choice("abcdefgh") for _ in range(2))
+        before = source.pop(key, None)
+        after: Image = {"id": key, "city": chance.choice("xyz"), "v": float(lsn)}
+        match chance.randrange(4):
+            case 0 if before is not None:
+                log.append({"before": before, "after": None, "op": "d", "source": {"ts": lsn}})
+                continue
+            case 1 if before is not None and other not in source:
+                after["id"] = other
+        source[str(after["id"])] = after
+        op = "c" if before is None else "u"
+        log.append({"before": before, "after": after, "op": op, "source": {"ts": lsn}})
+    sent = sorted(log + chance.sample(log, 40), key=lambda event: event["source"]["ts"] + chance.randrange(40))
+    schema = envelope([]).schema.remove(4)
+    with kind.create(tmp_path) as table:
+        for start in range(0, len(sent), 20):
+            table.merge(pa.Table.from_pylist(sent[start : start + 20], schema))
+        found = {(row[0], row[1], row[3]) for row in stored_rows(table)}
+        assert found == {tuple(row.values()) for row in source.values()}
+        assert table.index.verify().agrees
 
 
 @every_kind
