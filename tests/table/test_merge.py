@@ -109,6 +109,15 @@ def test_batches_without_operations_are_refused(trips: Table) -> None:
         trips.merge(records(("a", "x", 1, 1.0)).append_column("__deleted", pa.array(["maybe"])))
 
 
+def test_repeated_columns_are_refused(trips: Table) -> None:
+    batch = in_columns(TWO).append_column("city", pa.array(["x", "y"]))
+    with pytest.raises(SchemaError, match=r"a column occurs twice: found=\['id', 'city', 'ts', 'v', 'op', 'city'\]"):
+        trips.merge(batch, op="op")
+    image = pa.StructArray.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["id", "id"])
+    with pytest.raises(SchemaError, match=r"a column occurs twice: found=\['id', 'id'\]"):
+        trips.merge(pa.table({"before": pa.nulls(1), "after": image, "op": ["c"]}))
+
+
 def test_the_last_of_equals_counts(trips: Table) -> None:
     trips.merge(in_columns(TWO), op="op")
     write, delete = TWO[0]._replace(v=2.0), TWO[0]._replace(op="d")
@@ -274,6 +283,28 @@ def test_key_changes_delete_former_keys(tmp_path: Path) -> None:
     done = table.merge(chain)
     assert (counts(done), done.duplicates) == ((1, 1, 0, 1, 1), 2)
     assert [(row["id"], row["lsn"]) for row in rows_of(table)] == [(2, 5), (4, 3)]
+
+
+@pytest.mark.parametrize("scope", ["global", "partition"])
+def test_images_with_keys_alone(tmp_path: Path, scope: str) -> None:
+    """As PostgreSQL logs them by default."""
+    index = f"lmdb://{tmp_path}/index?scope={scope}"
+    table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="lsn", index=index)
+    image = pa.struct([("id", pa.int64()), ("city", pa.string()), ("v", pa.int64())])
+    whole, alone = {"id": 1, "city": "x", "v": 1}, {"id": 1}
+    table.merge(events({"before": None, "after": whole, "op": "c", "source": {"lsn": 1}}, before=image))
+    renamed = {"before": alone, "after": {**whole, "id": 2}, "op": "u", "source": {"lsn": 2}}
+    gone = {"before": {"id": 2}, "after": None, "op": "d", "source": {"lsn": 3}}
+    # An image without a key is none.
+    empty = {"before": {"id": None}, "after": whole, "op": "u", "source": {"lsn": 2}}
+    assert table.merge(events(empty, before=image, after=image)).updated == 1
+    for event, expected in ((renamed, (1, 0, 0, 1, 0)), (gone, (0, 0, 0, 1, 0))):
+        batch = events(event, before=image, after=image)
+        if scope == "global":
+            assert counts(table.merge(batch)) == expected
+            continue
+        with pytest.raises(InvalidInputError, match=r"have the key alone.*partition=\['city'\] rows=1"):
+            table.merge(batch)
 
 
 def test_nested_records_are_no_envelopes(tmp_path: Path, memory_url: str) -> None:

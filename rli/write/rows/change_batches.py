@@ -109,8 +109,8 @@ class FlatForm:
         Raises:
             InvalidInputError: an operation is missing or unknown.
         """
-        tombstones = _all_null(rows, rows.column_names)
-        rows = rows.filter(pc.invert(tombstones)) if tombstones.true_count else rows
+        tombstones = all_null(rows, rows.column_names)
+        rows = rows.filter(pa.array(~tombstones)) if tombstones.any() else rows
         deletes = np.zeros(rows.num_rows, dtype=bool)
         if self.op is not None:
             rows = _without_former(rows, self.op)
@@ -119,6 +119,12 @@ class FlatForm:
         for name in self.flags:
             deletes |= _flagged(rows, name)
         return Changes(rows, deletes)
+
+
+def require_distinct(names: Sequence[str]) -> None:
+    """Raise ``SchemaError`` if a column, or a field of an image, occurs twice."""
+    if len(set(names)) < len(names):
+        raise SchemaError(f"a column occurs twice: found={list(names)}; rename one, or drop it")
 
 
 def require_operations(schema: pa.Schema, op: str) -> None:
@@ -222,9 +228,9 @@ def _truths(column: pa.Array, name: str) -> pa.Array:
     return truths.take(codes.indices)
 
 
-def _all_null(rows: pa.Table, names: Sequence[str]) -> pa.Array:
-    """Which rows have no value in any of some columns: tombstones of a log."""
-    found = pa.array(np.ones(rows.num_rows, dtype=bool))
+def all_null(rows: pa.Table, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Which rows have no value in any of some columns, shape (n,)."""
+    found = np.ones(rows.num_rows, dtype=bool)
     for name in names:
-        found = pc.and_(found, rows.column(name).is_null().combine_chunks())
+        found &= rows.column(name).is_null().combine_chunks().to_numpy(zero_copy_only=False)
     return found

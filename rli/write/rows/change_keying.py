@@ -13,7 +13,7 @@ from rli.file_group import work_rows
 from rli.hudi.meta_columns import IS_DELETED
 from rli.model import Scope
 from rli.view.caller_metadata import ComparedBy
-from rli.write.rows.change_batches import FLAT_DELETED, FLAT_OP, Changes, FlatForm, without_views
+from rli.write.rows.change_batches import FLAT_DELETED, FLAT_OP, Changes, FlatForm, require_distinct, without_views
 from rli.write.rows.debezium import EnvelopeForm, without_payload
 from rli.write.rows.keyed_records import with_keys
 from rli.write.rows.keying import RecordKeying
@@ -45,6 +45,7 @@ class ChangeKeying(RecordKeying):
         return True
 
     def keyed(self, rows: pa.Table) -> pa.Table:
+        require_distinct(rows.column_names)
         rows = without_payload(without_views(rows))
         form = self._form(rows.schema)
         changes = form.changes(rows)
@@ -64,8 +65,13 @@ class ChangeKeying(RecordKeying):
 
     def _form(self, schema: pa.Schema) -> FlatForm | EnvelopeForm:
         record_key, partition = self.keys.generator.record_key_fields, self.keys.generator.partition_fields
-        identity = record_key if self.scope is Scope.GLOBAL else tuple(dict.fromkeys((*record_key, *partition)))
-        envelope = EnvelopeForm.of(schema, self.op, record_key, identity, self.ordering_field)
+        envelope = EnvelopeForm.of(
+            schema,
+            self.op,
+            record_key=record_key,
+            partition=() if self.scope is Scope.GLOBAL else partition,
+            ordering=self.ordering_field,
+        )
         return envelope or FlatForm.of(schema, self.op, record_key)
 
     def _with_partitions(self, changes: Changes) -> pa.Table:

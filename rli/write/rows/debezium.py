@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from rli.codec.key_arrays import is_text
 from rli.errors import InvalidInputError, SchemaError
-from rli.write.rows.change_batches import OP, Changes, deletes_in, require_operations, sample_of
+from rli.write.rows.change_batches import (
+    OP,
+    Changes,
+    all_null,
+    deletes_in,
+    require_distinct,
+    require_operations,
+    sample_of,
+)
 
 _BEFORE: Final = "before"
 _AFTER: Final = "after"
@@ -32,28 +40,36 @@ class EnvelopeForm:
 
     Attributes:
         op: column of operations.
-        keys: columns that tell one record from another: record key, and with partition scope the partition.
+        record_key: columns of the table.
+        partition: with partition scope, the columns of the table that tell records of one key apart.
         ordering: column of ordering values; None in a table without one. Where the images lack it, it is one of the envelope, such
             as ``ts_ms``, or of its source, such as ``lsn``.
         names: the columns of an image.
     """
 
     op: str
-    keys: tuple[str, ...]
+    record_key: tuple[str, ...]
+    partition: tuple[str, ...]
     ordering: str | None
     names: tuple[str, ...]
 
     @classmethod
     def of(
-        cls, schema: pa.Schema, op: str | None, record_key: tuple[str, ...], keys: tuple[str, ...], ordering: str | None
+        cls,
+        schema: pa.Schema,
+        op: str | None,
+        *,
+        record_key: tuple[str, ...],
+        partition: tuple[str, ...],
+        ordering: str | None,
     ) -> EnvelopeForm | None:
         """The form of rows of a schema, if it is an envelope: the images have the record key, and the rows have not.
 
         Args:
             schema: of the rows, without a payload around them.
             op: the column of operations that the caller names.
-            record_key: columns of the table.
-            keys: as the attribute.
+            record_key: as the attribute.
+            partition: as the attribute.
             ordering: as the attribute.
 
         Raises:
@@ -70,8 +86,10 @@ class EnvelopeForm:
         others = [name for name in schema.names if name not in {*_COLUMNS, op, ordering}]
         if others:
             raise SchemaError(f"other columns stand beside Debezium's envelope: columns={others}; drop them")
+        for kind in structs:
+            require_distinct([field.name for field in kind])
         _require_values(structs)
-        return cls(op, keys, ordering, tuple(fields))
+        return cls(op, record_key, partition, ordering, tuple(fields))
 
     def changes(self, rows: pa.Table) -> Changes:
         """The changes of some rows; of an update that changes the key, the delete of the former key comes first.
@@ -85,13 +103,15 @@ class EnvelopeForm:
         before, after = (_image(rows, name, self.names) for name in (_BEFORE, _AFTER))
         before, after = _of_one_type(before, after)
         shown = _chosen(pc.fill_null(has_after, False), after, before)
-        shown = shown.select([name for name in self.keys if name in self.names])
+        shown = shown.select(self._identity)
         deletes = deletes_in(rows, self.op, shown)
         chosen = pa.array(deletes)
         _require_image(pc.if_else(chosen, has_before, has_after), chosen, shown)
         images = self._with_ordering(rows, _chosen(chosen, before, after))
         _require_available(images, ~deletes, shown)
-        moved = np.flatnonzero(~deletes & _true(has_before) & self._differ(before, after))
+        has_key = _true(has_before) & ~all_null(before, self.record_key)
+        moved = np.flatnonzero(~deletes & has_key & self._differ(before, after))
+        self._require_partitions(before, deletes, moved, shown)
         if not len(moved):
             return Changes(images, deletes)
         former = before.take(pa.array(moved))
@@ -102,6 +122,29 @@ class EnvelopeForm:
         order = np.argsort(np.concatenate([2 * np.arange(len(deletes)) + 1, 2 * moved]), kind="stable")
         both = pa.concat_tables([images, former.select(images.column_names)]).take(pa.array(order))
         return Changes(both, np.concatenate([deletes, np.ones(len(moved), dtype=bool)])[order])
+
+    @property
+    def _identity(self) -> list[str]:
+        """The columns of an image that tell one record from another."""
+        return [name for name in dict.fromkeys((*self.record_key, *self.partition)) if name in self.names]
+
+    def _require_partitions(
+        self, before: pa.Table, deletes: NDArray[np.bool_], moved: NDArray[np.intp], shown: pa.Table
+    ) -> None:
+        """Refuse former images that have the key alone, where a key may be in several partitions."""
+        others = [name for name in before.column_names if name not in self.record_key]
+        if set(self.partition) <= set(self.record_key) or not others:
+            return
+        is_former = deletes.copy()
+        is_former[moved] = True
+        lacking = is_former & all_null(before, others)
+        if lacking.any():
+            raise InvalidInputError(
+                f"images of deleted records have the key alone, and a key may be in several partitions: "
+                f"partition={list(self.partition)} rows={int(lacking.sum())} "
+                f"sample={sample_of(shown.filter(pa.array(lacking)))}; let the source log whole images (in PostgreSQL: "
+                "REPLICA IDENTITY FULL), or give the table an index of global scope"
+            )
 
     def _with_ordering(self, rows: pa.Table, images: pa.Table) -> pa.Table:
         name = self.ordering
@@ -116,11 +159,10 @@ class EnvelopeForm:
 
     def _differ(self, before: pa.Table, after: pa.Table) -> NDArray[np.bool_]:
         differ = np.zeros(before.num_rows, dtype=bool)
-        for name in self.keys:
-            if name in before.column_names:
-                one, other = before.column(name), after.column(name)
-                same = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(pc.is_null(one), pc.is_null(other)))
-                differ |= ~_true(same)
+        for name in self._identity:
+            one, other = before.column(name), after.column(name)
+            same = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(pc.is_null(one), pc.is_null(other)))
+            differ |= ~_true(same)
         return differ
 
 
