@@ -54,6 +54,7 @@ from rli.model import (
     OnDuplicates,
     OnExisting,
     OnPartitionChange,
+    Receipt,
     Scope,
     Step,
 )
@@ -120,6 +121,7 @@ __all__ = [
     "OnPartitionChange",
     "PartitionChangeError",
     "PendingTransaction",
+    "Receipt",
     "RecordExistsError",
     "RecordIndex",
     "RestoreResult",

@@ -271,6 +271,27 @@ class WriteCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is left in a table's files of the values that ``delete_where`` or ``update_where`` removed.
+
+    Attributes:
+        keys: record keys that were deleted, 1,000 at most; none of an update.
+        has_all_keys: whether these are all keys.
+        files: base files that hold the former versions of the records, relative to the table's folder, the oldest first: all
+            older versions of the rewritten file groups. A clean removes them.
+        held_until: an instant. The files, and copies that older moves and clusterings have left elsewhere, are gone after a
+            clean whose oldest readable commit (``CleanResult.earliest_kept``) is later.
+        savepoints: the savepoints that keep some of the files until they are deleted.
+    """
+
+    keys: tuple[str, ...]
+    has_all_keys: bool
+    files: tuple[str, ...]
+    held_until: str
+    savepoints: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CommitResult:
     """What a write did.
 
@@ -289,6 +310,8 @@ class CommitResult:
         index_behind: whether the index could not follow the commit, which stands: the next sync, write or look-up applies it.
         dry_run: whether nothing was written: the values say what the write would do. ``written_bytes`` is 0 then.
         files_to_rewrite: of a dry run, the base files that would be replaced, relative to the table's folder.
+        receipt: of ``delete_where`` and ``update_where``: which files still hold what was removed. None if nothing was
+            committed, or others have cleaned or archived the commit before this could be told.
     """
 
     instant: str | None
@@ -310,6 +333,7 @@ class CommitResult:
     index_behind: bool = field(default=False, compare=False)
     dry_run: bool = field(default=False, compare=False)
     files_to_rewrite: tuple[str, ...] = field(default=(), compare=False)
+    receipt: Receipt | None = field(default=None, compare=False)
 
     @property
     def files(self) -> int:

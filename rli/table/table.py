@@ -58,6 +58,7 @@ from rli.view.history import HistoryEntry, history
 from rli.view.scan import Scan
 from rli.view.snapshot import Snapshot, told_of_now
 from rli.write.engine.local import LocalEngine
+from rli.write.operations.by_condition import delete_where, update_where
 from rli.write.operations.delete import delete
 from rli.write.operations.insert import insert
 from rli.write.operations.merge import MergeChoices, merge
@@ -346,6 +347,88 @@ class Table:
         options = WriteOptions.of(attempts, transaction, metadata, on_step, dry_run=dry_run)
         return self._opened.write_with(
             lambda definition, index: delete(definition, index, LocalEngine(), source, options, column)
+        )
+
+    def delete_where(
+        self,
+        where: Any,
+        *,
+        attempts: int | None = None,
+        transaction: tuple[str, int] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        on_step: Callable[[Step], None] = pass_over,
+    ) -> CommitResult:
+        """Remove the records that meet a condition, and tell which files still hold them.
+
+        Each attempt decides by the records of its own snapshot: records that others insert meanwhile stay. If others
+        change a record or a file group that is rewritten, the condition is asked again. File groups are rewritten one by
+        one; partitions, column statistics and the index leave out those without a matching record. Nothing is kept of the
+        keys: a record that comes later is inserted, whatever its ordering value.
+
+        Args:
+            where: as the filters of ``read``, such as ``country = 'X'``; "true" for all records.
+            attempts: as for ``upsert``.
+            transaction: as for ``upsert``. A repeat has the same condition, and returns the first result.
+            metadata: as for ``upsert``.
+            dry_run: as for ``upsert``.
+            on_step: as for ``upsert``.
+
+        Example:
+            >>> done = table.delete_where("city = 'Oslo' and id > 'b'")
+            >>> done.deleted, done.receipt.keys
+            (1, ('c',))
+
+        Raises:
+            InvalidInputError: the condition is not understood, or there is none.
+            SchemaError: the condition does not fit the table, or cannot be computed for a record.
+            RliError: otherwise as for ``upsert``.
+        """
+        options = WriteOptions.of(attempts, transaction, metadata, on_step, dry_run=dry_run)
+        return self._opened.write_with(
+            lambda definition, index: delete_where(definition, index, LocalEngine(), where, options)
+        )
+
+    def update_where(
+        self,
+        where: Any,
+        values: Mapping[str, str],
+        *,
+        attempts: int | None = None,
+        transaction: tuple[str, int] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        on_step: Callable[[Step], None] = pass_over,
+    ) -> CommitResult:
+        """Set columns of the records that meet a condition.
+
+        All values are computed of the stored record. No ordering value is compared: the record has its new values, also if
+        these make it older. A record whose partition column is set moves, as by an upsert; this takes memory for all
+        records that move, and is refused with partition scope, where a key belongs to its partition.
+
+        Args:
+            where: as for ``delete_where``; decided in the same way.
+            values: column → expression in SQL, such as ``{"fare": "fare * 2"}``, with the functions of filters. A value that
+                does not fit its column without loss is an error. Record keys stay.
+            attempts: as for ``upsert``.
+            transaction: as for ``upsert``. A repeat has the same condition and values.
+            metadata: as for ``upsert``.
+            dry_run: as for ``upsert``.
+            on_step: as for ``upsert``.
+
+        Example:
+            >>> table.update_where("city = 'Rome'", {"ts": "ts + 1"}).updated
+            2
+
+        Raises:
+            InvalidInputError: the condition or a value is not understood; a column is not there, or is a key column; or a
+                value does not fit its column.
+            SchemaError: the condition cannot be computed, or a column that must not be null would be null.
+            RliError: otherwise as for ``upsert``.
+        """
+        options = WriteOptions.of(attempts, transaction, metadata, on_step, dry_run=dry_run)
+        return self._opened.write_with(
+            lambda definition, index: update_where(definition, index, LocalEngine(), where, values, options)
         )
 
     def rollback(self, instant: str, *, timeout: float | None = None) -> str:

@@ -38,6 +38,9 @@ class ComparedBy(StrEnum):
     RECORDS = "records"
     """All values."""
 
+    CONDITION = "condition"
+    """The condition of the write, and the values that it sets: the write has no rows of a caller."""
+
 
 @dataclass(frozen=True, slots=True)
 class BoundRequest:

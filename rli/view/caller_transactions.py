@@ -27,7 +27,11 @@ from rli.view import paths
 from rli.view.caller_metadata import BoundRequest, CallerMetadata, CallerTransaction, ComparedBy
 
 _VERSION: Final = 1
-_COMPARED: Final = {ComparedBy.KEYS: "record keys", ComparedBy.RECORDS: "records"}
+_COMPARED: Final = {
+    ComparedBy.KEYS: "record keys",
+    ComparedBy.RECORDS: "records",
+    ComparedBy.CONDITION: "conditions or values",
+}
 _DIGITS: Final = 19
 _LONGEST_NAME: Final = 120
 _CAPITAL: Final = re.compile("[A-Z]")
@@ -35,7 +39,17 @@ _ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 _NAME: Final = re.compile(rf"[0-9]{{{_DIGITS}}}\.[0-9]{{17}}")
 
 _NOT_KEPT: Final = frozenset(
-    {"attempts", "conflicts", "seconds", "repeated", "duplicates", "index_behind", "dry_run", "files_to_rewrite"}
+    {
+        "attempts",
+        "conflicts",
+        "seconds",
+        "repeated",
+        "duplicates",
+        "index_behind",
+        "dry_run",
+        "files_to_rewrite",
+        "receipt",
+    }
 )
 """What is not known yet when the record is written, and what earlier versions do not read within the result."""
 
@@ -230,7 +244,7 @@ def _stored_request(request: BoundRequest) -> dict[str, Any]:
 def _request_of(stored: dict[str, Any] | None) -> BoundRequest | None:
     if stored is None:
         return None
-    for compared_by in (ComparedBy.RECORDS, ComparedBy.KEYS):
+    for compared_by in (ComparedBy.RECORDS, ComparedBy.KEYS, ComparedBy.CONDITION):
         if compared_by in stored:
             return BoundRequest(stored["verb"], compared_by, int(stored["rows"]), int(stored[compared_by], 16))
     return BoundRequest(stored["verb"], ComparedBy.NOTHING, int(stored["rows"]), 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from rli.errors import InvalidInputError, SchemaError
 from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
+from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
 from rli.view.file_slice_reader import dataset_of, only_base_file, require_readable
 from rli.view.file_slices import FileSlice
-from rli.view.file_system_view import FileSystemView
 from rli.view.selection import Selection, whole_fragment
 
 _FILES_AHEAD: Final = 2
@@ -33,7 +33,7 @@ class Scan:
 
     Attributes:
         table: the definition of the table.
-        slices: the live file slices of the snapshot.
+        slices: the live file slices of the snapshot, or some of them.
         table_schema: of all columns but the meta columns; None in a table that was never written.
         schema: of the records that are read.
         filter: which records are read; None for all records.
@@ -41,7 +41,7 @@ class Scan:
     """
 
     table: TableDefinition
-    slices: FileSystemView
+    slices: Mapping[FileGroupId, FileSlice]
     table_schema: pa.Schema | None
     schema: pa.Schema
     filter: Filter | None

@@ -57,8 +57,7 @@ class Selection:
             OSError: a file is missing; also pyarrow.ArrowException for a damaged one.
         """
         known = [self._known(file_slice) for file_slice in live]
-        keep = may_match(self.predicate, PartitionBounds(self.schema, known))
-        kept = [file_slice for file_slice, is_kept in zip(live, keep, strict=True) if is_kept]
+        kept = self._in_partitions(live, known)
         # What a path says of all its columns, footers do not say better.
         told_by_paths = frozenset(known[0]).intersection(*known) if known else frozenset[str]()
         needs_footers = any(column[0] not in told_by_paths for column in columns_of(self.predicate))
@@ -67,6 +66,14 @@ class Selection:
             selected = self._by_footers(some) if needs_footers else self._whole(some)
             if selected:
                 yield selected
+
+    def in_partitions(self, live: Sequence[FileSlice]) -> list[FileSlice]:
+        """Those of some slices that are left by their partition paths alone, in order; no file is read."""
+        return self._in_partitions(live, [self._known(file_slice) for file_slice in live])
+
+    def _in_partitions(self, live: Sequence[FileSlice], known: list[dict[str, pa.Scalar]]) -> list[FileSlice]:
+        keep = may_match(self.predicate, PartitionBounds(self.schema, known))
+        return [file_slice for file_slice, is_kept in zip(live, keep, strict=True) if is_kept]
 
     def _known(self, file_slice: FileSlice) -> dict[str, pa.Scalar]:
         return partition_values(self.table.properties, self.schema, file_slice.group.partition_path)

@@ -13,6 +13,7 @@ from rli_spark.reads.read import read
 from rli_spark.streams.write_stream import write_stream
 from rli_spark.tasks import SparkTasks
 from rli_spark.verbs.bootstrap import bootstrap_index, migrate_index, verify_index
+from rli_spark.verbs.by_condition import delete_where, update_where
 from rli_spark.verbs.cluster import cluster
 from rli_spark.verbs.delete import delete
 from rli_spark.verbs.insert import insert
@@ -27,6 +28,7 @@ __all__ = [
     "changes",
     "cluster",
     "delete",
+    "delete_where",
     "insert",
     "merge",
     "migrate_index",
@@ -34,6 +36,7 @@ __all__ = [
     "stage",
     "stage_deletes",
     "tag",
+    "update_where",
     "upsert",
     "verify_index",
     "write_stream",

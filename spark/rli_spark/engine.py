@@ -7,12 +7,13 @@ the driver publishes the results that it accepted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from rli.coordination.requests import request_folder_of
@@ -21,6 +22,7 @@ from rli.index.placing import PlacesRecords
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.write.engine.contract import Engine, Request
 from rli.write.rows.keying import Keying
@@ -29,6 +31,7 @@ from rli_spark.planning.parallelism import Parallelism
 from rli_spark.planning.resources import parallelism_of, resources_of
 from rli_spark.requests.keyed_rows import KeyedRows
 from rli_spark.requests.small_requests import request_of
+from rli_spark.session.batches import map_numbers
 from rli_spark.session.executors import require_reachable
 from rli_spark.tasks import SparkTasks
 
@@ -49,6 +52,19 @@ class SparkEngine(Engine):
     @property
     def tasks(self) -> TaskRunner:
         return SparkTasks(self.spark)
+
+    @property
+    def workers(self) -> TaskRunner:
+        return SparkTasks(self.spark)
+
+    def stored_records(
+        self, slices: Sequence[FileSlice], read: Callable[[FileSlice], pa.Table], schema: pa.Schema
+    ) -> DataFrame:
+        def run(numbers: Iterator[int]) -> Iterator[pa.Table]:
+            for number in numbers:
+                yield read(slices[number])
+
+        return map_numbers(self.spark, len(slices), run, schema, parallelism_of(self.spark).for_pieces(len(slices)))
 
     @contextmanager
     def request(

@@ -48,12 +48,17 @@ CHANGES: Final = [
 ]
 """Writes of a merge, some of them late, and deletes: of known keys, of an unknown key, and a late one."""
 
+GONE_WHERE: Final = "city = 'x' or v * 2 > 3"
+CHANGED_WHERE: Final = ("city != 'z'", {"v": "v + 10"})
+
 BEFORE_SECOND: Final[Rows] = upserted({}, FIRST).rows
 BEFORE: Final[Rows] = upserted(BEFORE_SECOND, SECOND).rows
 AFTER: Final[dict[str, Rows]] = {
     "upsert": upserted(BEFORE, BATCH).rows,
     "delete": deleted(BEFORE, KEYS_TO_DELETE).rows,
     "merge": deleted(upserted(BEFORE, BATCH).rows, GONE).rows,
+    "delete_where": deleted(BEFORE, [key for key, row in BEFORE.items() if row[1] == "x" or row[3] * 2 > 3]).rows,
+    "update_where": {key: (*row[:3], row[3] + 10) if row[1] != "z" else row for key, row in BEFORE.items()},
     "rollback": BEFORE_SECOND,
     "restore": BEFORE_SECOND,
     "cluster": BEFORE,
@@ -113,6 +118,10 @@ def write_and_die_at_step(folder: Path, write: str, step: Step, occurrence: int)
         table.upsert(records(*BATCH), on_step=on_step)
     elif write == "merge":
         table.merge(in_columns(CHANGES), "op", on_step=on_step)
+    elif write == "delete_where":
+        table.delete_where(GONE_WHERE, on_step=on_step)
+    elif write == "update_where":
+        table.update_where(*CHANGED_WHERE, on_step=on_step)
     elif write == "cluster":
         table.cluster(on_step=on_step)
     else:
@@ -150,6 +159,10 @@ def do_write(table: Table, write: str) -> None:
         table.merge(in_columns(CHANGES), "op")
     elif write == "delete":
         table.delete(KEYS_TO_DELETE)
+    elif write == "delete_where":
+        table.delete_where(GONE_WHERE)
+    elif write == "update_where":
+        table.update_where(*CHANGED_WHERE)
     elif write == "restore":
         table.restore(table.snapshot().timeline.completed_writes[0].time)
     elif write == "cluster":

@@ -252,3 +252,20 @@ def test_standalone_index_keeps_its_keys(tmp_path: Path) -> None:
 def test_time_to_live_uses_longest_unit() -> None:
     shown = {given: IndexUrl.parse(f"memory:?ttl={given}").full for given in ("48h", "90m", "120s", "61s")}
     assert list(shown.values()) == ["memory:?ttl=2d", "memory:?ttl=90m", "memory:?ttl=2m", "memory:?ttl=61s"]
+
+
+@pytest.mark.invariant("P47", "P40")
+def test_conditions_and_expired_records(table: Table, wait_days: Days) -> None:
+    wait_days(10)
+    table.upsert(records(("k", "y", 9, 2.0), ("m", "y", 9, 2.0)))
+    # The old record of k is as absent for an update; a delete takes what a read shows, and leaves the live record alone.
+    assert table.update_where("v < 5", {"v": "v + 0.5"}).updated == 2
+    assert stored_rows(table) == {("k", "x", 5, 1.0), ("l", "x", 5, 1.0), ("k", "y", 9, 2.5), ("m", "y", 9, 2.5)}
+    assert table.delete_where("v < 2").deleted == 2
+    assert stored_rows(table) == {("k", "y", 9, 2.5), ("m", "y", 9, 2.5)}
+    assert table.lookup(["k", "l", "m"]).column("partition_path").to_pylist() == ["y", None, "y"]
+    check_stored(table)
+    table.rollback(table.timeline()[-1].time)
+    assert table.delete_where("id = 'k'").deleted == 2
+    assert table.lookup(["k"]).column("partition_path").to_pylist() == [None]
+    check_stored(table)

@@ -1,4 +1,4 @@
-"""Commands that change a table: create, upsert, merge, insert, delete."""
+"""Commands that change a table: create, upsert, merge, insert, delete, update."""
 
 from __future__ import annotations
 
@@ -42,7 +42,16 @@ from rli.cli.progress import write_progress
 from rli.durations import duration_text
 from rli.errors import InvalidInputError
 from rli.index.registry import index_kind
-from rli.model import CommitResult, Durability, KeyMode, MissingColumns, OnDuplicates, OnExisting, OnPartitionChange
+from rli.model import (
+    CommitResult,
+    Durability,
+    KeyMode,
+    MissingColumns,
+    OnDuplicates,
+    OnExisting,
+    OnPartitionChange,
+    Receipt,
+)
 from rli.settings import DEFAULT_TOMBSTONES
 from rli.table.options import TableOptions
 from rli.table.table import Table
@@ -89,6 +98,13 @@ def register(app: typer.Typer) -> None:
         "rli delete trips --file gone.txt --json",
         "rli delete trips --file deletes.jsonl --ordering deleted_at",
         "rli delete trips --file gone.txt --dry-run",
+        "rli delete trips --where \"country = 'X'\"",
+    )
+    add_command(
+        app,
+        update,
+        'rli update trips --where "city = \'Rome\'" --set "fare=fare * 2"',
+        "rli update trips --where \"email = 'a@b.c'\" --set email=null --set \"name='gone'\" --dry-run",
     )
 
 
@@ -531,18 +547,40 @@ def delete(
             show_default=False,
         ),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SQL", help="Delete the records that meet this condition, instead of keys.", show_default=False
+        ),
+    ] = None,
     transaction: TransactionOption = None,
     metadata: MetadataOption = None,
     dry_run: DryRunOption = False,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete records by key; unknown keys change nothing.
+    """Delete records by key, or by a condition; unknown keys change nothing.
 
     With ordering values, a delete that is older than the stored record changes nothing, and an older record that comes
     after the delete is not inserted again, for the time that rli tombstones shows. Without ordering values, whatever is
     stored is deleted.
+
+    With --where, the report says which files still hold the records, and until which clean.
     """
+    if where is not None:
+        if keys or file is not None or ordering is not None:
+            raise InvalidInputError(
+                "the command takes either keys or a condition; give KEY..., --file FILE or --where SQL"
+            )
+        opened, named, kept = (
+            rli.open_table(table, index=index),
+            parse_transaction(transaction),
+            parse_metadata(metadata),
+        )
+        with write_progress(where, is_silent=dry_run) as on_step:
+            result = opened.delete_where(where, transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step)
+        report(result, as_json=as_json, render=lambda: print_facts(_summary(where, result)))
+        return
     require_keys(keys, file)
     if keys and ordering is not None:
         raise InvalidInputError("keys alone have no ordering values: give a file with the column, --file FILE")
@@ -556,6 +594,53 @@ def delete(
                 gone, ordering=ordering, transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step
             )
     report(result, as_json=as_json, render=lambda: print_facts(_summary(label, result)))
+
+
+def update(
+    table: TableArgument,
+    *,
+    where: Annotated[
+        str,
+        typer.Option(
+            metavar="SQL", help="Update the records that meet this condition; true for all.", show_default=False
+        ),
+    ],
+    values: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="COLUMN=EXPR", help="Column and its new value in SQL. Several: repeat.", show_default=False
+        ),
+    ],
+    transaction: TransactionOption = None,
+    metadata: MetadataOption = None,
+    dry_run: DryRunOption = False,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Set columns of the records that meet a condition.
+
+    All values are computed of the stored records. A value that does not fit its column without loss is an error. The report says
+    which files still hold the former values, and until which clean.
+    """
+    named, kept, assigned = parse_transaction(transaction), parse_metadata(metadata), _assignments(values)
+    opened = rli.open_table(table, index=index)
+    with write_progress(where, is_silent=dry_run) as on_step:
+        result = opened.update_where(
+            where, assigned, transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step
+        )
+    report(result, as_json=as_json, render=lambda: print_facts(_summary(where, result)))
+
+
+def _assignments(given: Sequence[str]) -> dict[str, str]:
+    assigned: dict[str, str] = {}
+    for one in given:
+        column, equals, expression = one.partition("=")
+        if not equals or not column.strip() or not expression.strip() or column.strip() in assigned:
+            raise InvalidInputError(
+                f"not a column and its value: --set {one!r}; write each column once, as in fare='fare * 2'"
+            )
+        assigned[column.strip()] = expression.strip()
+    return assigned
 
 
 def _fields(result: CommitResult) -> dict[str, object]:
@@ -592,6 +677,19 @@ def _summary(label: str, result: CommitResult) -> dict[str, object]:
         "records": records,
         **({"files": files} if result.instant else {}),
         **({"index": _BEHIND} if result.index_behind else {}),
+        **_held(result.receipt),
+    }
+
+
+def _held(receipt: Receipt | None) -> dict[str, object]:
+    """Which files still hold what was removed, for a person."""
+    if receipt is None or not receipt.files:
+        return {}
+    until = f"until a clean whose oldest readable commit is later than {receipt.held_until}"
+    saved = f"; savepoints keep them: {', '.join(receipt.savepoints)}" if receipt.savepoints else ""
+    return {
+        "still held": f"by {counted(len(receipt.files), 'file')} {until}{saved}",
+        "held by": "\n".join(receipt.files),
     }
 
 

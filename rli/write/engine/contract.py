@@ -17,7 +17,7 @@ A write goes through an engine in these steps::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -29,6 +29,7 @@ from rli.index.locators import Locator
 from rli.index.reports import SomeKeys
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
 from rli.write.engine.workload import WorkloadProfile
 from rli.write.engine.write_plan import WritePlan
 from rli.write.rows.keying import Keying
@@ -133,6 +134,23 @@ class Engine(ABC):
     @abstractmethod
     def tasks(self) -> TaskRunner:
         """Runs the independent pieces of everything else: sync, conflict check, inline maintenance."""
+
+    @property
+    @abstractmethod
+    def workers(self) -> TaskRunner:
+        """Runs pieces that read and write file groups, side by side."""
+
+    @abstractmethod
+    def stored_records(
+        self, slices: Sequence[FileSlice], read: Callable[[FileSlice], pa.Table], schema: pa.Schema
+    ) -> Any:
+        """What a function reads from some file slices, as a source of ``request``, in the engine's own form.
+
+        Args:
+            slices: the slices.
+            read: gives records. Picklable.
+            schema: of the records.
+        """
 
     @abstractmethod
     def request(

@@ -6,7 +6,7 @@ Memory is bounded by the batch that is written and by the file groups that are w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -26,6 +26,7 @@ from rli.locations import NamedGroups, named_groups
 from rli.model import FileGroupId
 from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
 from rli.write.engine.contract import Engine, Request, TaggedRows, Tagging
 from rli.write.engine.workload import WorkloadProfile
 from rli.write.engine.write_plan import WritePlan
@@ -45,6 +46,15 @@ class LocalEngine(Engine):
     @property
     def tasks(self) -> TaskRunner:
         return InProcess()
+
+    @property
+    def workers(self) -> TaskRunner:
+        return InThreads()
+
+    def stored_records(
+        self, slices: Sequence[FileSlice], read: Callable[[FileSlice], pa.Table], schema: pa.Schema
+    ) -> pa.Table:
+        return pa.concat_tables([schema.empty_table(), *InThreads().run(read, slices)])
 
     @contextmanager
     def request(

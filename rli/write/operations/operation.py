@@ -11,6 +11,7 @@ spelled in other types: then the request is formed again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from rli.hudi.table_features import require_writable
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import TableIndex
 from rli.model import CommitResult, Scope
+from rli.view.caller_metadata import CallerMetadata
 from rli.view.definition import TableDefinition
 from rli.view.given_keys import table_keys
 from rli.write.engine.contract import Engine, Request
@@ -100,7 +102,7 @@ def run(
     Raises:
         KeyTypesChangedError: the engine's rows were keyed before, and their keys cannot be formed again.
     """
-    attempts = options.attempts_of(table)
+    options.attempts_of(table)
     require_writable(table.properties)
     # A dry run undoes nothing that a power cut has torn.
     keys = table_keys(table) if options.dry_run else _keys_to_write(table, index)
@@ -109,24 +111,47 @@ def run(
             caller = options.caller_of(operation.verb, request.received)
             prepare = partial(operation.prepare, request=request, engine=engine)
             try:
-                if options.dry_run:
-                    return dry_run(table, index, options.on_step, caller, prepare)
-                outcome = write_until_published(
-                    table,
-                    partial(BegunWrite.begin, table, index, engine.tasks, options.on_step, caller=caller),
-                    prepare,
-                    attempts,
-                    operation.name,
-                )
+                return written(operation.name, table, index, engine, prepare, options=options, caller=caller)
             except KeyTypesChangedError:
                 present = table_keys(table)
                 if present == keys:
                     raise
                 keys = present
-                continue
-            if isinstance(outcome, Published) and outcome.timeline is not None:
-                maintain_if_due(table, index, outcome.timeline, engine.tasks)
-            return outcome.result
+
+
+def written(
+    name: str,
+    table: TableDefinition,
+    index: TableIndex,
+    engine: Engine,
+    prepare: Callable[[WriteBasis], PreparedWrite],
+    *,
+    options: WriteOptions,
+    caller: CallerMetadata,
+) -> CommitResult:
+    """Try a write until it is published, and maintain the table if that is due; or only tell what it would do.
+
+    Args:
+        name: Hudi's name of the operation, such as ``UPSERT``.
+        table: the definition as it is stored now.
+        index: of the table.
+        engine: does the work.
+        prepare: the work of an attempt, or of a dry run.
+        options: of the write.
+        caller: what is kept with the commit.
+    """
+    if options.dry_run:
+        return dry_run(table, index, options.on_step, caller, prepare)
+    outcome = write_until_published(
+        table,
+        partial(BegunWrite.begin, table, index, engine.tasks, options.on_step, caller=caller),
+        prepare,
+        options.attempts_of(table),
+        name,
+    )
+    if isinstance(outcome, Published) and outcome.timeline is not None:
+        maintain_if_due(table, index, outcome.timeline, engine.tasks)
+    return outcome.result
 
 
 def require_same_key_types(write: WriteBasis, request: pa.Schema) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.errors import ConflictError, CorruptIndexError
+from rli.errors import ConflictError
 from rli.file_group import work_rows
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.journal import Journal, open_journal
@@ -26,17 +26,15 @@ from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_colu
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.index.locators import Locator
 from rli.index.placing import Regrouping
-from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
 from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file, unpublished_files
+from rli.write.rewrites.placed import placed_by_index
 
 _TOKENS: Final = 2**31
 """Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
-
-_SAMPLE: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,18 +215,10 @@ def _journal_rows(context: ClusteringContext, group: FileGroupId, records: pa.Ta
     if context.write.expired_before is not None:
         records = records.filter(pc.greater_equal(records.column(COMMIT_TIME), context.write.expired_before))
     keys = records.column(RECORD_KEY).combine_chunks()
-    partition_paths = pa.repeat(pa.scalar(group.partition_path, pa.string()), len(keys))
     # An index of some partitions does not know the entries of others. Where keys expire, the record tells their instant.
     since = work_rows.PRIOR_INSTANT if context.write.expired_before is None else COMMIT_TIME
-    columns = (records.column(name) for name in (work_rows.PRIOR_FILE_ID, since))
-    found = context.locator.trace(pa.table([keys, partition_paths, *columns], schema=LOCATION_SCHEMA))
-    elsewhere = pc.fill_null(pc.not_equal(found.column("file_id"), records.column(work_rows.PRIOR_FILE_ID)), True)
-    if pc.any(elsewhere).as_py():
-        wrong = keys.filter(elsewhere.combine_chunks())
-        raise CorruptIndexError(
-            f"the index does not place records where they are: partition={group.partition_path} count={len(wrong)} "
-            f"keys={wrong.slice(0, _SAMPLE).to_pylist()}; verify the index, then repair or bootstrap it"
-        )
+    file_ids, instants = (records.column(name).combine_chunks() for name in (work_rows.PRIOR_FILE_ID, since))
+    found = placed_by_index(context.locator, group, keys, file_ids, instants)
     return pa.table(
         {
             work_rows.RECORD_KEY: keys,

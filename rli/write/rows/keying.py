@@ -61,7 +61,7 @@ class Keying(ABC):
             keyed: the rows before ``distinct``.
         """
         match self.compared_by:
-            case ComparedBy.NOTHING:
+            case ComparedBy.NOTHING | ComparedBy.CONDITION:
                 return Tally(keyed.num_rows)
             case ComparedBy.KEYS:
                 return Tally.of(keyed.column(work_rows.RECORD_KEY))
