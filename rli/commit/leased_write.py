@@ -26,11 +26,11 @@ from rli.model import Step
 from rli.publication.fence import Fence, NeededFiles, PreparedCommit
 from rli.view import paths
 from rli.view.caller_transactions import delete_superseded, require_first, save_record
+from rli.view.commit_facts import CommitFacts
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import PARTITION_METADATA, write_partition_metadata
-from rli.view.history import facts_of_commit
 from rli.view.lost_files import require_files, sums_after
-from rli.view.slice_sums import SLICE_SUMS, SliceSums
+from rli.view.slice_sums import SliceSums
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -155,13 +155,10 @@ class LeasedWrite:
             # A table that was never written has no schema yet.
             avro_schema=to_avro(accepted.schema, table.properties.name) if len(accepted.schema) else None,
             operation=accepted.operation,
-            extra={
-                **begun.caller.extra,
-                **facts_of_commit(accepted.counts, begun.instant, table.now()),
-                SLICE_SUMS: sums.to_text(),
-            },
+            extra=begun.caller.extra,
+            facts=CommitFacts.of_write(accepted.counts, begun.instant, table.now()),
             deleted_keys=accepted.deleted_keys,
-        )
+        ).with_slice_sums(sums)
 
     def _complete(self, commit: PreparedCommit, now: IndexState) -> None:
         """Publish the commit, or find out who has decided about it."""

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
-import json
-import socket
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Final
 
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant, instant_moment
-from rli.model import WriteCounts
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import NO_CHANGE, TableChange
-
-_COUNTS: Final = "rli.counts"
-_WRITER: Final = "rli.writer"
-_SECONDS: Final = "rli.seconds"
-
-_COUNTED: Final = ("inserted", "updated", "moved", "deleted", "unchanged")
-_COUNTED_SINCE: Final = ("duplicates",)
-"""What commits of earlier versions do not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +51,6 @@ class HistoryEntry:
     metadata: dict[str, str] = field(default_factory=dict)
 
 
-def facts_of_commit(counts: WriteCounts, began: str, now: datetime) -> dict[str, str]:
-    """Entries of a commit's extra metadata, from which its history is told.
-
-    Args:
-        counts: what became of the records.
-        began: the write's instant.
-        now: by the clock that the table's instants are taken from.
-    """
-    seconds = (now.replace(tzinfo=UTC) - instant_moment(began)).total_seconds()
-    return {
-        _COUNTS: json.dumps({name: getattr(counts, name) for name in (*_COUNTED, *_COUNTED_SINCE)}),
-        _WRITER: _this_writer(),
-        _SECONDS: f"{max(0.0, seconds):.3f}",
-    }
-
-
 def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[HistoryEntry]:
     """The last instants of the active timeline, the oldest first; ``limit`` None for all.
 
@@ -106,12 +75,13 @@ def _entry(snapshot: Snapshot, instant: Instant) -> HistoryEntry:
         change = snapshot.change(instant) if instant.action in UNDOING_ACTIONS else NO_CHANGE
         return HistoryEntry(*known, seconds=_seconds_between(instant), undone=change.undone)
     change = snapshot.change(instant)
+    facts = change.facts
     counts = _counts(change)
     return HistoryEntry(
         *known,
         operation=change.operation,
-        writer=change.extra.get(_WRITER),
-        seconds=_seconds(change, instant),
+        writer=facts.writer,
+        seconds=_seconds_between(instant) if facts.seconds is None else facts.seconds,
         inserted=counts["inserted"],
         updated=counts["updated"],
         moved=counts.get("moved"),
@@ -125,26 +95,13 @@ def _entry(snapshot: Snapshot, instant: Instant) -> HistoryEntry:
     )
 
 
-def _counts(change: TableChange) -> dict[str, int]:
-    stored = change.extra.get(_COUNTS) if change.is_native else None
-    if stored is not None:
-        # A damaged text must not keep the rest of the history from being shown.
-        with suppress(ValueError, KeyError, TypeError):
-            told = json.loads(stored)
-            names = (*_COUNTED, *(name for name in _COUNTED_SINCE if name in told))
-            return {name: int(told[name]) for name in names}
-    return {
+def _counts(change: TableChange) -> Mapping[str, int]:
+    told = change.facts.counts if change.is_native else {}
+    return told or {
         "inserted": sum(stat.inserts for stat in change.written),
         "updated": sum(stat.update_writes for stat in change.written),
         "deleted": sum(stat.deletes for stat in change.written),
     }
-
-
-def _seconds(change: TableChange, instant: Instant) -> float | None:
-    try:
-        return float(change.extra[_SECONDS])
-    except (KeyError, ValueError):
-        return _seconds_between(instant)
 
 
 def _seconds_between(instant: Instant) -> float | None:
@@ -154,12 +111,3 @@ def _seconds_between(instant: Instant) -> float | None:
         return (instant_moment(instant.completion_time) - instant_moment(instant.time)).total_seconds()
     except ValueError:
         return None
-
-
-def _this_writer() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        # A container may run under a number that has no name.
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"

@@ -17,7 +17,7 @@ from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
-from rli.view.slice_sums import SLICE_SUMS, SliceSum, SliceSums, WrittenAt, sums_by_partition
+from rli.view.slice_sums import SliceSum, SliceSums, WrittenAt, sums_by_partition
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -228,9 +228,9 @@ def _expected(snapshot: Snapshot, sums: SliceSums, partition_paths: Collection[s
 
 def _sums_of(snapshot: Snapshot, instant: Instant) -> SliceSums | None:
     """The sums that a commit keeps; None if it keeps none, as those of other engines."""
-    change = snapshot.change(instant)
-    text = change.extra.get(SLICE_SUMS) if change.is_native else None
-    return None if text is None else SliceSums.from_text(text, instant.time)
+    sums = snapshot.change(instant).slice_sums
+    # Another engine may copy the extra metadata of an earlier commit.
+    return None if sums is None or sums.instant != instant.time else sums
 
 
 def _lost_of_last(snapshot: Snapshot, partition_paths: Collection[str] | None) -> LostFiles:

@@ -17,9 +17,6 @@ from typing import Any, Final, Self
 from rli.json_text import parse_json
 from rli.model import FileGroupId
 
-SLICE_SUMS: Final = "rli.slices"
-"""Entry of a commit's extra metadata that holds the sums."""
-
 _VERSION: Final = 1
 
 _MOST_OTHERS: Final = 128
@@ -145,14 +142,14 @@ class SliceSums:
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
-    def from_text(cls, text: str, instant: str) -> SliceSums | None:
-        """Read what a commit keeps; None where it is damaged, of a later version, or copied from another commit."""
+    def from_text(cls, text: str) -> SliceSums | None:
+        """Read what a commit keeps; None where it is damaged, or of a later version."""
         # The sums save requests. Without them, the commits themselves tell which files should be there.
         with suppress(ValueError, KeyError, TypeError, AttributeError):
             content: dict[str, Any] = parse_json(text)
-            if content["version"] == _VERSION and content["instant"] == instant:
+            if content["version"] == _VERSION:
                 return cls(
-                    instant=instant,
+                    instant=str(content["instant"]),
                     number=int(content["number"]),
                     whole=SliceSum(int(content["count"]), int(content["total"])),
                     partitions={

@@ -7,12 +7,14 @@ with its commits beyond Hudi's fields are entries whose names begin with ``rli.`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from rli.model import FileGroupId
+from rli.view.commit_facts import CommitFacts
+from rli.view.slice_sums import SliceSums
 
 RESERVED_PREFIX: Final = "rli."
 """Begins the names of entries that are not the caller's."""
@@ -25,6 +27,7 @@ NATIVE_ENTRY: Final = "rli.journal"
 
 _NATIVE_VERSION: Final = "1"
 _DELETED_KEYS: Final = "rli.deletedKeys"
+_SLICE_SUMS: Final = "rli.slices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class TableChange:
         undone: the instants that are taken back.
         avro_schema: of the table as of this change, without meta columns; None if the change names none.
         operation: Hudi's name of the operation, such as ``UPSERT``.
-        extra: further strings, the caller's among them.
+        extra: further strings, those of the caller and those of rli. A property tells what these say: a reader of many
+            commits parses no sums that nobody asks for.
     """
 
     written: tuple[WriteStat, ...] = ()
@@ -58,6 +62,7 @@ class TableChange:
         avro_schema: str | None,
         operation: str,
         extra: Mapping[str, str],
+        facts: CommitFacts,
         deleted_keys: Iterable[str],
     ) -> Self:
         """The change of a write of rli, which keeps journals of the keys that come and go.
@@ -67,12 +72,17 @@ class TableChange:
             replaced: the file groups that are replaced.
             avro_schema: as the attribute.
             operation: as the attribute.
-            extra: further strings.
+            extra: the caller's strings.
+            facts: of the write.
             deleted_keys: the files of deleted keys that the change needs, relative to the table's folder.
         """
         kept = "\n".join(deleted_keys)
-        entries = {**extra, **({_DELETED_KEYS: kept} if kept else {}), NATIVE_ENTRY: _NATIVE_VERSION}
+        entries = {**extra, **facts.entries, **({_DELETED_KEYS: kept} if kept else {}), NATIVE_ENTRY: _NATIVE_VERSION}
         return cls(tuple(written), frozenset(replaced), avro_schema=avro_schema, operation=operation, extra=entries)
+
+    def with_slice_sums(self, sums: SliceSums) -> Self:
+        """This change with the sums of the live file slices after it."""
+        return replace(self, extra={**self.extra, _SLICE_SUMS: sums.to_text()})
 
     @classmethod
     def of_commit(cls, commit: CommitMetadata) -> Self:
@@ -111,6 +121,17 @@ class TableChange:
     def is_native(self) -> bool:
         """Whether rli has made the change, so that journals tell which keys came and went."""
         return NATIVE_ENTRY in self.extra
+
+    @property
+    def facts(self) -> CommitFacts:
+        """Rows, writer and duration of the write, as far as the commit tells."""
+        return CommitFacts.of_entries(self.extra)
+
+    @property
+    def slice_sums(self) -> SliceSums | None:
+        """The sums of the live file slices after the change; None if none are kept, as by other engines, or are damaged."""
+        text = self.extra.get(_SLICE_SUMS) if self.is_native else None
+        return None if text is None else SliceSums.from_text(text)
 
     @property
     def changes_files(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -165,6 +166,15 @@ def forget_sums(table: Table, instant: str) -> None:
     """Make a commit one of a version of rli that kept no sums."""
     [path] = Path(table.location, ".hoodie").glob(f"{instant}.commit")
     path.write_text(path.read_text().replace('"rli.slices"', '"rli.forgotten"'))
+
+
+def test_copied_sums_do_not_count(tmp_path: Path) -> None:
+    table = made(RECORD, tmp_path)
+    first, *_, last = (Path(table.location, ".hoodie", f"{instant.time}.commit") for instant in table.timeline())
+    copied, content = (json.loads(path.read_bytes()) for path in (first, last))
+    content["extraMetadata"]["rli.slices"] = copied["extraMetadata"]["rli.slices"]
+    last.write_text(json.dumps(content))
+    assert recorded_sums(Snapshot.now(table.definition.reloaded())) is None
 
 
 def test_sums_begin_again_after_another_engine(tmp_path: Path) -> None:

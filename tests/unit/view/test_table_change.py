@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from rli.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
-from rli.model import FileGroupId
+from rli.model import FileGroupId, WriteCounts
+from rli.view.commit_facts import CommitFacts
+from rli.view.slice_sums import SliceSum, SliceSums
 from rli.view.table_change import NO_CHANGE, TableChange
 
 WRITTEN = (
@@ -16,6 +20,7 @@ CHANGE = TableChange.native(
     avro_schema="{}",
     operation="CLUSTER",
     extra={"mine": "kept", "rli.transaction.id": "job", "rli.transaction.number": "7"},
+    facts=CommitFacts(asdict(WriteCounts(inserted=5, duplicates=1)), "me@host", 1.25),
     deleted_keys=["k1", "k2"],
 )
 
@@ -43,6 +48,20 @@ def test_a_change_tells_its_maker() -> None:
         {"mine": "kept"},
         ["k1", "k2"],
     )
+
+
+def test_a_commit_tells_facts() -> None:
+    assert CHANGE.facts.counts["inserted"] == 5
+    assert (CHANGE.facts.writer, CHANGE.facts.seconds) == ("me@host", 1.25)
+    assert TableChange(WRITTEN, extra={"rli.seconds": "long"}).facts == CommitFacts()
+    earlier = '{"inserted": 1, "updated": 0, "moved": 0, "deleted": 0, "unchanged": 0}'
+    assert "duplicates" not in TableChange(WRITTEN, extra={"rli.counts": earlier}).facts.counts
+
+
+def test_a_commit_tells_sums() -> None:
+    sums = SliceSums("2", 1, SliceSum(3, 4))
+    assert CHANGE.slice_sums is None
+    assert CHANGE.with_slice_sums(sums).slice_sums == sums
 
 
 def test_removed_files_go_by_name() -> None:
