@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rli.index.record.log import commit_log
 from rli.index.record.log.commit_log import CommitLog
+from rli.index.record.log.limits import LogLimits
 from rli.index.record.log.record import RecordDraft
 from rli.model import FileGroupId
 from rli.store.contract import Store
@@ -105,9 +105,8 @@ class ControlCases:
         ):
             assert store.scan_control("log/", start) == [(f"log/{number}", b"%d" % number) for number in expected]
 
-    def test_commit_log_agrees_with_its_checkpoints(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(commit_log, "RECORDS_READ_SINGLY", 2)
-        log = CommitLog(store)
+    def test_commit_log_agrees_with_its_checkpoints(self, store: Store) -> None:
+        log = CommitLog(store, LogLimits(read_singly=2))
         groups = [FileGroupId("p", f"{number}-0") for number in range(12)]
         for number, group in enumerate(groups):
             instant = f"{number:017d}"

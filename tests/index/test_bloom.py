@@ -20,7 +20,6 @@ import rli
 from rli.hudi import base_file_writer
 from rli.hudi.base_file_reader import BaseFileReader
 from rli.hudi.bloom_filter import BloomFilter, HashedKeys
-from rli.index.bloom import key_statistics
 from rli.index.bloom.key_statistics import FooterStatistics, KeyStatistics
 from rli.index.bloom.sought_keys import SoughtKeys
 from rli.index.bloom.table_index import BloomIndex
@@ -195,7 +194,7 @@ def test_filters_are_written_for_bloom_index(tmp_path: Path) -> None:
     assert hashes(table) == {30}
 
 
-def test_cached_statistics_are_bounded_and_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_statistics_are_bounded_and_local(tmp_path: Path) -> None:
     table = table_of_files(tmp_path, "global-bloom:")
     snapshot, reads = table.snapshot(), list[str]()
 
@@ -209,9 +208,7 @@ def test_cached_statistics_are_bounded_and_local(tmp_path: Path, monkeypatch: py
 
             return statistics.of(file_slice, opened)
 
-    statistics = FooterStatistics()
-    size = ask(FooterStatistics(), "p0").nbytes
-    monkeypatch.setattr(key_statistics, "KEPT_BYTES", 3 * size)
+    statistics = FooterStatistics(3 * ask(FooterStatistics(), "p0").nbytes)
     reads.clear()
     for path in ("p0", "p1", "p2", "p0", "p3", "p0", "p1"):
         assert ask(statistics, path).key_range == (f"{path[1]}000", f"{path[1]}099")

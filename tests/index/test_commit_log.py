@@ -17,10 +17,8 @@ import pytest
 
 from rli import create_index, open_index
 from rli.errors import CorruptIndexError, RliError
-from rli.index.record.log import commit_log
-from rli.index.record.log import record as log_record
-from rli.index.record.log import state as log_state
 from rli.index.record.log.commit_log import CommitLog
+from rli.index.record.log.limits import LogLimits
 from rli.index.record.log.record import record_name
 from rli.index.record.log.state import LogState
 from rli.locations import LocationUpdate
@@ -31,6 +29,9 @@ from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, damaged, limit_memory
 from tests.support.faults import KillAt, PointedStore
 from tests.support.log_drafts import commit_draft
+
+OFTEN = LogLimits(read_singly=3, per_page=2)
+"""Checkpoints come after few commits."""
 
 A, B, C = (FileGroupId("p", f"{name}-0") for name in "abc")
 
@@ -86,9 +87,9 @@ def test_intact_log_is_read_incrementally(store: Store) -> None:
 class Logs:
     """A log that makes checkpoints often, beside a model of what it should say."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, limits: LogLimits = OFTEN) -> None:
         self.store = store
-        self.log = CommitLog(store)
+        self.log = CommitLog(store, limits)
         self.groups: list[FileGroupId] = []
         self.instants: list[str] = []
 
@@ -121,19 +122,17 @@ class Logs:
 
 
 @pytest.fixture
-def logs(store: Store, monkeypatch: pytest.MonkeyPatch) -> Logs:
-    monkeypatch.setattr(commit_log, "RECORDS_READ_SINGLY", 3)
-    monkeypatch.setattr(log_state, "RECORDS_PER_PAGE", 2)
+def logs(store: Store) -> Logs:
     return Logs(store)
 
 
 @pytest.mark.invariant("P23")
 def test_checkpoint_matches_its_records(logs: Logs) -> None:
-    follower = CommitLog(logs.store)
+    follower = CommitLog(logs.store, OFTEN)
     for number in range(40):
         logs.append(groups=number % 3)
         follower.refresh()
-    for log in (CommitLog(logs.store).refresh(), follower.last_read, logs.log.last_read):
+    for log in (CommitLog(logs.store, OFTEN).refresh(), follower.last_read, logs.log.last_read):
         assert len(log.records) < 10 <= len(log.base.pages)
         logs.require_same(log)
 
@@ -141,7 +140,7 @@ def test_checkpoint_matches_its_records(logs: Logs) -> None:
 def test_small_lookup_reads_few_pages(logs: Logs) -> None:
     for _ in range(40):
         logs.append()
-    log = CommitLog(logs.store).refresh()
+    log = CommitLog(logs.store, OFTEN).refresh()
     assert log.instants_of(np.array([1, 40, 1])).to_pylist() == [logs.instants[at] for at in (0, 39, 0)]
     assert len(log.base._pages_read) == 1  # noqa: SLF001
 
@@ -153,13 +152,13 @@ def test_old_retracted_commits_do_not_stand(logs: Logs) -> None:
     for _ in range(10):
         logs.append()
     chosen = [logs.instants[at] for at in (3, 4, 20)]
-    assert CommitLog(logs.store).refresh().standing(chosen) == [chosen[2], chosen[0]]
+    assert CommitLog(logs.store, OFTEN).refresh().standing(chosen) == [chosen[2], chosen[0]]
 
 
 def test_many_file_groups_force_checkpoint(logs: Logs) -> None:
     """Or else every refresh would read the record again that a bootstrap leaves."""
     logs.append(groups=2000)
-    log = CommitLog(logs.store).refresh()
+    log = CommitLog(logs.store, OFTEN).refresh()
     assert log.records == ()
     logs.require_same(log)
     logs.append()
@@ -172,9 +171,9 @@ def test_missing_checkpoint_falls_back_to_records(logs: Logs, damage: str) -> No
         logs.append()
     for name, content in logs.store.scan_control(damage):
         assert logs.store.compare_and_set(name, content, content[:10] if damage == "checkpoint" else None)
-    logs.require_same(CommitLog(logs.store).refresh())
+    logs.require_same(CommitLog(logs.store, OFTEN).refresh())
     logs.append()
-    logs.require_same(CommitLog(logs.store).refresh())
+    logs.require_same(CommitLog(logs.store, OFTEN).refresh())
 
 
 def test_newer_checkpoint_is_not_misread(logs: Logs) -> None:
@@ -183,7 +182,7 @@ def test_newer_checkpoint_is_not_misread(logs: Logs) -> None:
     content = logs.store.read_control("checkpoint") or b""
     assert logs.store.compare_and_set("checkpoint", content, content.replace(b'"version":1', b'"version":2'))
     with pytest.raises(CorruptIndexError, match="version=2; use the version of rli that wrote it"):
-        CommitLog(logs.store).refresh()
+        CommitLog(logs.store, OFTEN).refresh()
 
 
 @pytest.mark.parametrize("checkpoint", ["stays", "goes"])
@@ -191,7 +190,7 @@ def test_checkpointed_log_goes_back_with_store(logs: Logs, checkpoint: str) -> N
     """A checkpoint of commits that are lost may have been written just after its server had come back."""
     for _ in range(20):
         logs.append()
-    follower = CommitLog(logs.store)
+    follower = CommitLog(logs.store, OFTEN)
     follower.refresh()
     for sequence in range(3, 21):
         lose(logs.store, sequence)
@@ -201,7 +200,7 @@ def test_checkpointed_log_goes_back_with_store(logs: Logs, checkpoint: str) -> N
     other.instants, other.groups = logs.instants[:2], logs.groups[:2]
     for _ in range(3):
         other.append(groups=2)
-    for log in (CommitLog(logs.store).refresh(), follower.refresh()):
+    for log in (CommitLog(logs.store, OFTEN).refresh(), follower.refresh()):
         other.require_same(log)
 
 
@@ -212,7 +211,7 @@ def test_processes_that_compact_at_once_agree(logs: Logs) -> None:
         logs.append()
     # As if both had read the log before there was a checkpoint.
     states = [before.extended([(r, r.to_json()) for r in logs.log.last_read.records_after(0)]) for _ in range(2)]
-    for state in (*(state.compacted(8) for state in states), CommitLog(logs.store).refresh()):
+    for state in (*(state.compacted(8) for state in states), CommitLog(logs.store, OFTEN).refresh()):
         logs.require_same(state)
 
 
@@ -233,7 +232,7 @@ def test_checkpoint_of_lost_commits_is_discarded(logs: Logs) -> None:
     writer = CommitLog(PointedStore(logs.store, go_back))
     lost = [FileGroupId("lost", f"{number}-0") for number in range(2000)]
     writer.append(writer.refresh(), commit_draft("9" * 17, *lost))
-    others.require_same(CommitLog(logs.store).refresh())
+    others.require_same(CommitLog(logs.store, OFTEN).refresh())
     others.require_same(writer.refresh())
 
 
@@ -245,29 +244,27 @@ def test_unfinished_checkpoint_blocks_no_other(logs: Logs, intent: str) -> None:
     assert logs.store.compare_and_set("checkpoint", None, content if intent != "damaged" else content[:9])
     for _ in range(12):
         logs.append()
-    log = CommitLog(logs.store).refresh()
+    log = CommitLog(logs.store, OFTEN).refresh()
     assert log.base.head > 8
     logs.require_same(log)
 
 
-def test_long_log_is_read_in_parts(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_log_is_read_in_parts(store: Store) -> None:
     """As an older version leaves it: who reads it writes nothing, and keeps few records; the next commit mends it."""
-    with monkeypatch.context() as older:
-        older.setattr(commit_log, "RECORDS_READ_SINGLY", 1 << 20)
-        for _ in range(35):
-            logs.append()
-    monkeypatch.setattr(commit_log, "_RECORDS_HELD", 8)
-    monkeypatch.setattr(log_record, "_BLOCK_DIGITS", 1)
-    stored = logs.store.scan_control("")
-    reader = CommitLog(logs.store)
+    few = LogLimits(read_singly=3, held=8, per_page=50)
+    logs = Logs(store, LogLimits(read_singly=1 << 20, groups_read_singly=1 << 20))
+    for _ in range(1_035):  # in two blocks
+        logs.append()
+    stored = store.scan_control("")
+    reader = CommitLog(store, few)
     assert len(reader.refresh().records) <= 8
     logs.require_same(reader.last_read)
-    assert logs.store.scan_control("") == stored
-    logs.log = CommitLog(logs.store)
+    assert store.scan_control("") == stored
+    logs.log = CommitLog(store, few)
     logs.append()
     logs.require_same(logs.log.last_read)
-    assert len(logs.store.scan_control("page/")) >= 14
-    logs.require_same(CommitLog(logs.store).refresh())
+    assert len(store.scan_control("page/")) >= 20
+    logs.require_same(CommitLog(store, few).refresh())
     reader.refresh()
     logs.require_same(reader.last_read)
 
@@ -275,7 +272,7 @@ def test_long_log_is_read_in_parts(logs: Logs, monkeypatch: pytest.MonkeyPatch) 
 def test_new_file_group_caches_no_page(logs: Logs) -> None:
     for _ in range(40):
         logs.append(groups=3)
-    log = CommitLog(logs.store).refresh()
+    log = CommitLog(logs.store, OFTEN).refresh()
     assert log.number_of(FileGroupId("p", "new-0")) is None
     assert log.number_of(FileGroupId("q", "5-0")) is None
     assert log.number_of(FileGroupId("p", "5-0")) == 5
@@ -283,17 +280,13 @@ def test_new_file_group_caches_no_page(logs: Logs) -> None:
 
 
 def append_and_die(url: str, point: int) -> None:
-    commit_log.RECORDS_READ_SINGLY = 3  # type: ignore[misc]
-    log_state.RECORDS_PER_PAGE = 2  # type: ignore[misc]
-    log = CommitLog(PointedStore(open_store(url), KillAt(point)))
+    log = CommitLog(PointedStore(open_store(url), KillAt(point)), OFTEN)
     log.append(log.refresh(), commit_draft("8" * 17, FileGroupId("q", "q-0")))
 
 
 @pytest.mark.crash
 @pytest.mark.invariant("P23")
-def test_checkpoint_crash_leaves_whole_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_log, "RECORDS_READ_SINGLY", 3)
-    monkeypatch.setattr(log_state, "RECORDS_PER_PAGE", 2)
+def test_checkpoint_crash_leaves_whole_log(tmp_path: Path) -> None:
     with open_store(f"lmdb://{tmp_path}/template", create=True) as store:
         template = Logs(store)
         while len(template.log.last_read.records) < 5 or template.log.last_read.head < 9:
@@ -327,9 +320,7 @@ def _read_forged_checkpoints() -> None:
     limit_memory()
     seed = random.randrange(1 << 32)
     rng = random.Random(seed)
-    with pytest.MonkeyPatch.context() as patch, open_store("memory:forged", create=True) as store:
-        patch.setattr(commit_log, "RECORDS_READ_SINGLY", 3)
-        patch.setattr(log_state, "RECORDS_PER_PAGE", 2)
+    with open_store("memory:forged", create=True) as store:
         logs = Logs(store)
         for number in range(20):
             logs.append(groups=number % 3)

@@ -12,7 +12,7 @@ from rli.hudi.bloom_filter import BloomFilter
 from rli.view.file_slice_reader import FileSliceReader, only_base_file
 from rli.view.file_slices import FileSlice
 
-KEPT_BYTES: Final = 64 * 1024 * 1024
+_KEPT_BYTES: Final = 64 * 1024 * 1024
 """Of statistics that an index keeps: those of files with about 12 million records."""
 
 _BYTES_BESIDE_FILTER: Final = 500
@@ -55,9 +55,13 @@ class FooterStatistics:
     """Statistics from the footers of base files, where rli and Hudi write them.
 
     Those that were asked for last are kept: a base file never changes. Pickled without them.
+
+    Args:
+        kept_bytes: of the statistics that are kept, at most.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
+        self._kept_bytes = kept_bytes
         self._kept: OrderedDict[str, KeyStatistics] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
@@ -79,9 +83,9 @@ class FooterStatistics:
                 return
             self._kept[path] = statistics
             self._bytes += statistics.nbytes
-            while self._bytes > KEPT_BYTES:
+            while self._bytes > self._kept_bytes:
                 _, forgotten = self._kept.popitem(last=False)
                 self._bytes -= forgotten.nbytes
 
     def __reduce__(self) -> tuple[object, ...]:
-        return FooterStatistics, ()
+        return FooterStatistics, (self._kept_bytes,)

@@ -13,23 +13,14 @@ is the commit itself: the log is its timeline.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
 from rli.errors import SettingsError
 from rli.index.record.log.checkpoint import Checkpoint
+from rli.index.record.log.limits import DEFAULT_LIMITS, LogLimits
 from rli.index.record.log.record import LogRecord, RecordDraft, block_of, record_name, sequence_of
 from rli.index.record.log.state import LogState
 from rli.store.contract import Store
-
-RECORDS_READ_SINGLY: Final = 128
-"""Of the newest records, so many stay out of checkpoints at least; twice as many make a new one."""
-
-_GROUPS_READ_SINGLY: Final = 1024
-"""File groups in those records; more of them go into a checkpoint at once, as they do after a bootstrap."""
-
-_RECORDS_HELD: Final = 1024
-"""Of a log without a checkpoint, so many records are held at most while it is read; the rest is kept in columns."""
 
 
 class CommitLog:
@@ -37,11 +28,16 @@ class CommitLog:
 
     Threads may share it (P18): what it keeps is one immutable ``LogState``, replaced as a whole. Each caller works on
     the state that its own call returned; another thread may have replaced the kept one since.
+
+    Args:
+        store: of the index.
+        limits: what is held record by record; tests set smaller ones.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, limits: LogLimits = DEFAULT_LIMITS) -> None:
         self.store = store
-        self._state = self._nothing = LogState.behind(Checkpoint(store))
+        self._limits = limits
+        self._state = self._nothing = LogState.behind(Checkpoint(store), limits)
         self._setbacks = store.setbacks
 
     @property
@@ -87,14 +83,14 @@ class CommitLog:
         state = after.extended([(record, content)])
         # Another thread may have read a log that went back and has another record here (P25): that one is kept.
         if self._state is after:
-            self._state = _compacted(state)
+            self._state = self._compacted(state)
         return state
 
     def _read_on(self, known: LogState) -> LogState:
         # What was known last is read again: a server that lost it may have been given something else since.
         if not known.records:
             if not known.base.content or not known.base.is_newest():
-                known = LogState.behind(Checkpoint.read(self.store).sharing(known.base))
+                known = LogState.behind(Checkpoint.read(self.store).sharing(known.base), self._limits)
             return self._read_behind(known, known.head + 1)
         last = known.records[-1].first_sequence
         found = self._read_block(last)
@@ -103,7 +99,7 @@ class CommitLog:
             return self._read_on(self._nothing)
         log = self._read_behind(known.extended(_parsed(found[1:])), last)
         # Other processes write checkpoints; what is kept here stays small by them, too.
-        return log.adopting(Checkpoint.read(self.store)) if len(log.records) > 3 * RECORDS_READ_SINGLY else log
+        return log.adopting(Checkpoint.read(self.store)) if len(log.records) > 3 * self._limits.read_singly else log
 
     def _read_behind(self, known: LogState, start: int) -> LogState:
         """The log with all further records; the block of ``start`` was read already if that is not the next one."""
@@ -111,9 +107,9 @@ class CommitLog:
             start = known.head + 1
             found = self._read_block(start)
             known = known.extended(_parsed(found))
-            if len(known.records) > _RECORDS_HELD:
+            if len(known.records) > self._limits.held:
                 # A log without a checkpoint, of an older version. The next append writes one.
-                known = known.folded(len(known.records) - RECORDS_READ_SINGLY)
+                known = known.folded(len(known.records) - self._limits.read_singly)
             if not found:
                 break
         return known
@@ -121,6 +117,14 @@ class CommitLog:
     def _read_block(self, start: int) -> list[tuple[str, bytes]]:
         """The records from a sequence to the end of its block."""
         return self.store.scan_control(block_of(start), start=record_name(start))
+
+    def _compacted(self, log: LogState) -> LogState:
+        """The same log, with its older records in a new checkpoint if there have come to be many of them (P23)."""
+        if sum(len(record.file_groups) for record in log.records) > self._limits.groups_read_singly:
+            return log.compacted(len(log.records))
+        singly = self._limits.read_singly
+        is_long = len(log.records) >= 2 * singly or bool(log.base.unwritten)
+        return log.compacted(len(log.records) - singly) if is_long else log
 
     def _is_appended(self, record: LogRecord, content: bytes) -> bool:
         name = record_name(record.first_sequence)
@@ -137,14 +141,6 @@ class CommitLog:
 
 def _parsed(found: Iterable[tuple[str, bytes]]) -> list[tuple[LogRecord, bytes]]:
     return [(LogRecord.from_json(sequence_of(name), content), content) for name, content in found]
-
-
-def _compacted(log: LogState) -> LogState:
-    """The same log, with its older records in a new checkpoint if there have come to be many of them (P23)."""
-    if sum(len(record.file_groups) for record in log.records) > _GROUPS_READ_SINGLY:
-        return log.compacted(len(log.records))
-    is_long = len(log.records) >= 2 * RECORDS_READ_SINGLY or bool(log.base.unwritten)
-    return log.compacted(len(log.records) - RECORDS_READ_SINGLY) if is_long else log
 
 
 def _require_numbers_left(record: LogRecord) -> None:

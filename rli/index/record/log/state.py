@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -15,11 +15,10 @@ from rli.codec import entries as codec
 from rli.codec.entries import Entries
 from rli.errors import CorruptIndexError
 from rli.index.record.log.checkpoint import Checkpoint
+from rli.index.record.log.limits import LogLimits
 from rli.index.record.log.names import Names, names_of
 from rli.index.record.log.record import LogRecord
 from rli.model import FileGroupId
-
-RECORDS_PER_PAGE: Final = 128
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,7 @@ class LogState:
 
     Attributes:
         base: stands for the older records.
+        limits: of the log; the same in all its states.
         records: those behind it, in order.
         contents: of ``records``, as they are stored.
         head: the last commit sequence given out, 0 in an empty log.
@@ -35,6 +35,7 @@ class LogState:
     """
 
     base: Checkpoint
+    limits: LogLimits
     records: tuple[LogRecord, ...] = ()
     contents: tuple[bytes, ...] = ()
     head: int = 0
@@ -43,9 +44,9 @@ class LogState:
     _sequences: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def behind(cls, base: Checkpoint) -> LogState:
+    def behind(cls, base: Checkpoint, limits: LogLimits) -> LogState:
         """A log that has no records but those of a checkpoint."""
-        return cls(base, head=base.head, group_count=base.group_count)
+        return cls(base, limits, head=base.head, group_count=base.group_count)
 
     def extended(self, added: Sequence[tuple[LogRecord, bytes]]) -> LogState:
         """The log with further records, each given with its content.
@@ -72,8 +73,8 @@ class LogState:
     def folded(self, count: int) -> LogState:
         """The same log, with the first ``count`` of its records in a checkpoint that is not in the store yet."""
         base = self.base
-        for start in range(0, count, RECORDS_PER_PAGE):
-            end = min(start + RECORDS_PER_PAGE, count)
+        for start in range(0, count, self.limits.per_page):
+            end = min(start + self.limits.per_page, count)
             head, groups = self.records[end - 1].last_sequence, self._first_group_behind(end)
             pairs = zip(self.records[start:end], self.contents[start:end], strict=True)
             base = base.with_records(list(pairs), head, groups)
@@ -97,7 +98,7 @@ class LogState:
         if base.head > self.head:
             return self
         both = zip(self.records, self.contents, strict=True)
-        behind = LogState.behind(base.sharing(self.base))
+        behind = LogState.behind(base.sharing(self.base), self.limits)
         return behind.extended([pair for pair in both if pair[0].first_sequence > base.head])
 
     @property
