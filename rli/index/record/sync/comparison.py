@@ -12,17 +12,9 @@ from numpy.typing import NDArray
 
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.state import LogState
-from rli.index.record.sync.comparing import (
-    NO_RECORDS,
-    Compared,
-    Held,
-    SliceCheck,
-    check_slice,
-    find_dangling,
-    hold_misplaced,
-    hold_slice,
-    scan_shards,
-)
+from rli.index.record.sync.comparing_entries import find_dangling, scan_shards
+from rli.index.record.sync.comparing_slices import check_slice, hold_misplaced, hold_slice
+from rli.index.record.sync.findings import NO_RECORDS, Compared, Held, SliceCheck
 from rli.index.record.sync.key_sums import Fingerprints, Judged, KeySums, bucket_count
 from rli.model import FileGroupId
 from rli.tasks import TaskRunner

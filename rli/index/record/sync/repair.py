@@ -15,7 +15,7 @@ from rli.errors import CorruptTableError, SettingsError
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import REPAIR
 from rli.index.record.log.record import RecordDraft
-from rli.index.record.sync.comparing import judge
+from rli.index.record.sync.comparing_slices import judge
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.verify import State, verify
 from rli.index.record.sync.written_keys import entry_instants, live_keys, live_records, place_by_commit_time

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.index.record.entries.stored_entries import StoredEntries
-from rli.index.record.sync.comparing import SAMPLE, Compared, check_slice
+from rli.index.record.sync.comparing_slices import check_slice
+from rli.index.record.sync.findings import SAMPLE, Compared
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.written_keys import live_keys
 from rli.tasks import TaskRunner

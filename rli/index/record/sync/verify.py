@@ -10,8 +10,8 @@ from rli.errors import IndexNotReadyError
 from rli.index.record.entries.purging import floor_of
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.state import LogState
-from rli.index.record.sync.comparing import SAMPLE
 from rli.index.record.sync.comparison import Comparison
+from rli.index.record.sync.findings import SAMPLE
 from rli.index.record.sync.result import SyncResult
 from rli.index.reports import VerifyReport
 from rli.model import FileGroupId
