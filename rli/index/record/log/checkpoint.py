@@ -8,47 +8,32 @@ quicker way to read it, and whatever is wrong with one, the records are read ins
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Annotated, Final, TypeAlias
-from uuid import uuid4
+from typing import Final
 
 import numpy as np
-from pydantic import BaseModel, Field
 
 from rli.errors import CorruptIndexError
+from rli.index.record.log.checkpoint_listing import intent_json, listing_json, parse_listing
 from rli.index.record.log.checkpoint_page import PAGES, Page, PageEntry, digest, page_bytes, page_of, parse_page
 from rli.index.record.log.known_groups import KnownGroups
-from rli.index.record.log.record import LogRecord, block_of, bounds_of_block, record_name, sequence_of
-from rli.json_text import parse_json
+from rli.index.record.log.record import LogRecord, bounds_of_block, record_name
+from rli.index.record.log.stored_records import records_between
 from rli.model import FileGroupId
 from rli.store.contract import Store
 
 CHECKPOINT: Final = "checkpoint"
 """Name of the control record of the newest checkpoint."""
 
-_VERSION: Final = 1
 _LARGEST_ANCHOR: Final = 64 << 10
 _MOST_READ_ALONE: Final = 16
 """Pages; more of them are read together with their neighbours."""
 
 _BLOCK_DIGITS: Final = 6
 """Pages whose first sequences begin with the same digits, of ten, are read together: those of 10,000 sequences."""
-
-_Number: TypeAlias = Annotated[int, Field(ge=0, lt=2**32)]
-
-
-class _Stored(BaseModel):
-    """A checkpoint as its record has it; see ``Checkpoint`` and ``PageEntry``."""
-
-    head: _Number
-    groups: _Number
-    lastOf: tuple[tuple[str, _Number, str], ...]  # noqa: N815  (as it is stored)
-    anchor: tuple[_Number, str] | None
-    pages: tuple[tuple[Annotated[str, Field(pattern=f"^{PAGES}")], _Number, _Number, str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -106,7 +91,7 @@ class Checkpoint:
         last_of, pages = tuple(sorted(last.values())), (*self.pages, entry)
         return replace(
             self,
-            content=_to_json(head, group_count, last_of, anchor, pages),
+            content=listing_json(head, group_count, last_of, anchor, pages),
             head=head,
             group_count=group_count,
             last_of=last_of,
@@ -123,7 +108,7 @@ class Checkpoint:
         """
         # The intent keeps the content that readers see, so nobody loses the present checkpoint while the pages are
         # written.
-        intent = _intent(self.shown)
+        intent = intent_json(self.shown)
         if not self.store.compare_and_set(CHECKPOINT, self.stored, intent):
             return None
         for name, page in self.unwritten.items():
@@ -188,14 +173,14 @@ class Checkpoint:
 
     def records_after(self, sequence: int) -> list[LogRecord]:
         """Those of its records whose sequences are greater, in order; they are read from the log."""
-        return self._records_between(sequence + 1, self.head + 1)
+        return records_between(self.store, sequence + 1, self.head + 1)
 
     def newest_first(self) -> Iterator[LogRecord]:
         """Its records, the newest first; they are read from the log, as far as they are asked for."""
         last = self.head
         while last > 0:
             first = max(1, bounds_of_block(last)[0])
-            yield from reversed(self._records_between(first, last + 1))
+            yield from reversed(records_between(self.store, first, last + 1))
             last = first - 1
 
     def record_at(self, sequence: int) -> LogRecord | None:
@@ -252,16 +237,7 @@ class Checkpoint:
     def _records_of(self, position: int) -> list[LogRecord]:
         first = self.pages[position].first_sequence
         after = self.pages[position + 1].first_sequence if position + 1 < len(self.pages) else self.head + 1
-        return self._records_between(first, after)
-
-    def _records_between(self, first: int, after: int) -> list[LogRecord]:
-        found: list[LogRecord] = []
-        while first < after:
-            stored = self.store.scan_control(block_of(first), start=record_name(first))
-            both = ((sequence_of(name), content) for name, content in stored)
-            found.extend(LogRecord.from_json(sequence, content) for sequence, content in both if sequence < after)
-            first = bounds_of_block(first)[1]
-        return found
+        return records_between(self.store, first, after)
 
     @cached_property
     def _names_of_pages(self) -> list[str]:
@@ -279,41 +255,10 @@ class Checkpoint:
 
     @classmethod
     def _parsed(cls, store: Store, content: bytes) -> Checkpoint:
-        try:
-            fields = parse_json(content)
-            if fields["version"] != _VERSION:
-                raise CorruptIndexError(
-                    f"a checkpoint of the index's commit log has another version: version={fields['version']}; use the "
-                    "version of rli that wrote it"
-                )
-            found = _Stored.model_validate(fields)
-            pages = tuple(PageEntry(*entry) for entry in found.pages)
-            counts = found.head, found.groups
-            return cls(store, content, *counts, found.lastOf, found.anchor, pages, stored=content, shown=content)
-        except (ValueError, KeyError, TypeError):
+        found = parse_listing(content)
+        if found is None:
             # The records say the same.
             return cls(store, stored=content)
-
-
-def _to_json(
-    head: int,
-    group_count: int,
-    last_of: Sequence[tuple[str, int, str]],
-    anchor: tuple[int, str] | None,
-    pages: Sequence[PageEntry],
-) -> bytes:
-    fields = {
-        "version": _VERSION,
-        "head": head,
-        "groups": group_count,
-        "lastOf": last_of,
-        "anchor": anchor,
-        "pages": [(p.name, p.first_sequence, p.first_group, p.least, p.greatest) for p in pages],
-    }
-    return json.dumps(fields, separators=(",", ":")).encode()
-
-
-def _intent(shown: bytes) -> bytes:
-    """A checkpoint that says what one says that is there, and that another one is being written, by a unique token."""
-    fields = json.loads(shown or _to_json(0, 0, (), None, ()))
-    return json.dumps({**fields, "writing": uuid4().hex}, separators=(",", ":")).encode()
+        pages = tuple(PageEntry(*entry) for entry in found.pages)
+        counts = found.head, found.groups
+        return cls(store, content, *counts, found.lastOf, found.anchor, pages, stored=content, shown=content)
