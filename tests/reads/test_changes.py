@@ -234,6 +234,20 @@ def test_new_columns_are_null_before(table: Table) -> None:
     ]
 
 
+def test_merged_changes_make_a_copy(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "table")
+    copy = create_table(tmp_path / "copy", record_key="id", partition_by="city", index="global-simple:")
+    three_commits(table)
+    write(table, ("b", "z", 0, 4.0), ("a", "y", 4, 4.0))
+    copy.merge(table.changes(images="both"))
+    assert rows_of(copy) == rows_of(table)
+
+
+def test_changes_without_columns_are_counted(table: Table) -> None:
+    three_commits(table)
+    assert table.changes(columns=[]).read_all().num_rows == 7
+
+
 def test_empty_tables_have_no_changes(table: Table) -> None:
     reader = table.changes()
     assert reader.read_all().num_rows == 0

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -56,6 +57,12 @@ class ChangesMachine(RuleBasedStateMachine):
     @rule(batch=st.lists(VERSIONS, min_size=1, max_size=4))
     def insert(self, batch: list[Version]) -> None:
         self.table.insert(records(*batch))
+
+    @rule(batch=st.lists(st.tuples(st.sampled_from(["u", "d"]), VERSIONS), min_size=1, max_size=6))
+    def merge(self, batch: list[tuple[str, Version]]) -> None:
+        self.writes += 1
+        rows = records(*((key, city, ts, value + 2 * self.writes) for _, (key, city, ts, value) in batch))
+        self.table.merge(rows.append_column("op", pa.array([op for op, _ in batch])), op="op")
 
     @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=3))
     def delete(self, keys: list[str]) -> None:
