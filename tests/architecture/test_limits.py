@@ -1,0 +1,66 @@
+"""Limits are passed to the code that keeps them, as ``LogLimits`` is; tests replace no constant of a module."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+")
+
+STILL_REPLACED = frozenset(
+    {
+        "BATCH_KEYS",
+        "BYTES_PER_ROW_GROUP",
+        "KEYS_AT_ONCE",
+        "ROWS_PER_ROW_GROUP",
+        "SHARE_OF_JOURNALS",
+        "SLOW_SECONDS",
+        "TRANSACTIONS_KEPT",
+        "_ENTRIES_PER_TOMBSTONE",
+        "_FEWEST_LOOKED_UP",
+        "_FEW_TOMBSTONES",
+        "_HELD_BYTES",
+        "_KEYS_LOOKED_UP",
+        "_KEYS_OF_THREAD",
+        "_KEYS_PER_PROBE",
+        "_LEAST_BUCKETS",
+        "_LEAST_TOMBSTONES",
+        "_LOOK_UPS_PER_READ",
+        "_MAGIC_AND_VERSION",
+        "_MIN_KEYS",
+        "_MOST_BYTES_KEPT",
+        "_PATIENCE_SECONDS",
+        "_PROC",
+        "_READ_PAGES_FROM",
+        "_REPEATED",
+        "_ROWS_PER_CHUNK",
+        "_ROWS_PER_PROBE",
+        "_SHORTEST_RUN",
+    }
+)
+"""Constants that tests replace still, of rooms whose limits are not passed yet. None is to be added."""
+
+
+def test_tests_replace_no_constants() -> None:
+    folders = ("tests", "spark", "examples", "rli/testing")
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    replaced = {name for path in files for name in _replaced(ast.parse(path.read_text(encoding="utf-8")))}
+    assert replaced - STILL_REPLACED == set(), "pass a limit instead"
+    assert STILL_REPLACED - replaced == set(), "no test replaces these any more: remove them from the list"
+
+
+def _replaced(module: ast.Module) -> Iterator[str]:
+    """The names of constants that a module sets in other modules or classes."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+            # setattr(module, "NAME", value), or setattr("module.NAME", value)
+            names = [arg.value for arg in node.args[:2] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        elif isinstance(node, ast.Assign):
+            names = [target.attr for target in node.targets if isinstance(target, ast.Attribute)]
+        else:
+            continue
+        yield from (name for full in names if CONSTANT.fullmatch(name := full.rpartition(".")[2]))
