@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from rli.advice.sources import KEY, KEYED_SCHEMA, PARTITION, KeySource, StoredFile, evenly, within_rows
 from rli.codec.record_keys import encode
-from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.view.history import history
 from rli.view.snapshot import Snapshot
 
@@ -162,7 +161,7 @@ def commit_statistics(snapshot: Snapshot) -> CommitStatistics | None:
     told = {entry.time: entry for entry in history(snapshot, limit=4 * _COMMITS)}
     writes = [instant for instant in reversed(snapshot.timeline.completed_writes) if instant.time in told]
     commits = [(told[instant.time], snapshot.change(instant)) for instant in writes[: _COMMITS + 1]]
-    commits = [(entry, commit) for entry, commit in commits if commit.operation != CLUSTER]
+    commits = [(entry, commit) for entry, commit in commits if not commit.keeps_records]
     if len(commits) > 1 and all(stat.previous_instant is None for stat in commits[-1][1].written):
         commits.pop()
     commits = commits[:_COMMITS]

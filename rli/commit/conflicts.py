@@ -32,6 +32,7 @@ from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.paths import unpublished_file
 from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
 
 _SAMPLE: Final = 10
 
@@ -65,20 +66,18 @@ class PlannedCommit:
     Attributes:
         instant: of the write.
         state: the state of table and index that it builds on.
-        stats: its base files, which lie in its work folder.
+        change: of the table; its base files lie in the work folder of the write.
         journals: its journals.
         schema: of the table from then on.
         read: what it depends on beside what it writes.
-        replaced: the file groups that it replaces.
     """
 
     instant: str
     state: IndexState
-    stats: Sequence[WriteStat]
+    change: TableChange
     journals: Sequence[Journal]
     schema: pa.Schema
     read: ReadSet
-    replaced: frozenset[FileGroupId]
 
 
 def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: Snapshot, tasks: TaskRunner) -> None:
@@ -97,7 +96,7 @@ def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: S
     _require_same_schema(planned, current, instants)
     _require_same_groups(planned, current, instants)
     # What a clustering places was in the file groups that it replaces: those tell, unless a key has come again elsewhere.
-    journals = [] if planned.replaced and not changes.keys_expire else planned.journals
+    journals = [] if planned.change.keeps_records and not changes.keys_expire else planned.journals
     # The keys that a write places are among those that it looked up.
     taken = planned.read.changed_keys(changes)
     # Most writes act on all keys that they look up. Their read set finds none, and the keys that they place decide.
@@ -164,10 +163,10 @@ def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tu
 
 
 def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
-    written = {stat.group: stat for stat in planned.stats}
+    written = {stat.group: stat for stat in planned.change.written}
     # File groups that were read count, even without any change to them: a record that came too late there would come in
     # time if another commit had removed the newer one (P5).
-    groups = planned.read.groups | planned.replaced | written.keys()
+    groups = planned.read.groups | planned.change.groups
     contested = [change.group for change in changed_groups(planned.state.snapshot, current, groups)]
     if not contested:
         return
@@ -175,7 +174,7 @@ def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tu
     ours = [*(written[group] for group in contested if group in written)]
     gone = (_gone_keys(storage, journal, contested) for journal in planned.journals)
     # A clustering changes no key.
-    keys = sum_of([_written_keys(storage, planned.instant, ours), *([] if planned.replaced else gone)])
+    keys = sum_of([_written_keys(storage, planned.instant, ours), *([] if planned.change.keeps_records else gone)])
     named = f"count={keys.count} keys={list(keys.sample)} " if keys.count else ""
     raise ConflictError(
         "another commit rewrote file groups that this write builds on: "

@@ -8,12 +8,12 @@ a paused writer may still publish by ``rli.publication.fence``, and what becomes
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 from rli.commit.begun_write import BegunWrite
-from rli.commit.conflicts import PlannedCommit, require_no_conflict, require_same_deletes
+from rli.commit.conflicts import PlannedCommit, ReadSet, require_no_conflict, require_same_deletes
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.published_write import PublishedWrite
 from rli.commit.write_ahead import write_ahead
@@ -22,7 +22,8 @@ from rli.errors import ConflictError, UndecidedCommitError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.table_features import require_writable
 from rli.index.contract import FileIndex, IndexState, SyncOptions
-from rli.model import Step
+from rli.index.placing import Resizing
+from rli.model import FileGroupId, Step
 from rli.publication.fence import Fence, NeededFiles, PreparedCommit
 from rli.view import paths
 from rli.view.caller_transactions import delete_superseded, require_first, save_record
@@ -71,40 +72,52 @@ class LeasedWrite:
             # by now, and this timeline shows its commit (P26).
             require_first(table.storage, now.timeline, begun.caller)
             accepted = prepared.giving_way(begun.snapshot, now.snapshot)
-            sums = self._checked(accepted, now)
-            records = [*self._transaction_records(now, accepted), *self._files_of_index(accepted, now.snapshot)]
-            if records or len(accepted.results) < len(prepared.results):
+            change = self._change(accepted, table)
+            self._require_no_conflict(accepted, change, now)
+            change = change.with_slice_sums(self._sums_after(change, now, accepted.read))
+            records = [*self._transaction_records(now, accepted), *self._files_of_index(accepted.resizing, change, now)]
+            files = [*change.files, *records]
+            if files != prepared.files:
                 # The manifest must list each promoted file before the first promotion: recovery finds them by the
                 # manifest alone (P9).
-                write_ahead(begun, accepted, records)
+                write_ahead(begun, files, accepted.journals, is_synced=accepted.is_synced)
             # Promoted before the draft is written: the draft is then flushed in one pass with the new names of the
             # promoted files (P17), and nothing slow lies between the check of the lease and the publication.
-            self._promote(accepted, records)
-            self._complete(self._prepared(table, accepted, sums), now)
+            self._promote(change.partition_paths, files)
+            self._complete(self._prepared(table, change), now)
         return PublishedWrite(begun, table, accepted)
 
-    def _checked(self, accepted: PreparedWrite, now: IndexState) -> SliceSums:
-        """The sums of all live slices after the write; raises ``ConflictError`` if it may not be published."""
-        begun, current = self._begun, now.snapshot
-        planned = PlannedCommit(
-            instant=begun.instant,
-            state=begun.state,
-            stats=accepted.stats,
-            journals=accepted.journals,
-            schema=accepted.schema,
-            read=accepted.read,
-            replaced=accepted.replaced,
+    def _change(self, accepted: PreparedWrite, table: TableDefinition) -> TableChange:
+        """What the write changes in the table, still without the sums of the slices after it."""
+        begun, schema = self._begun, accepted.schema
+        return TableChange.native(
+            accepted.stats,
+            accepted.replaced,
+            # A table that was never written has no schema yet.
+            avro_schema=to_avro(schema, table.properties.name) if len(schema) else None,
+            operation=accepted.operation,
+            extra=begun.caller.extra,
+            facts=CommitFacts.of_write(accepted.counts, begun.instant, table.now()),
+            deleted_keys=accepted.deleted_keys,
         )
+
+    def _require_no_conflict(self, accepted: PreparedWrite, change: TableChange, now: IndexState) -> None:
+        """Raise ``ConflictError`` if what others committed since the write began keeps it from being published."""
+        begun, current, read = self._begun, now.snapshot, accepted.read
         changes = now.changes_since(begun.state)
         if changes is not None:
+            planned = PlannedCommit(begun.instant, begun.state, change, accepted.journals, accepted.schema, read)
             require_no_conflict(planned, changes, current, begun.tasks)
-        require_same_deletes(accepted.read, begun.snapshot, current, partial(begun.deleted_keys_of, current))
+        require_same_deletes(read, begun.snapshot, current, partial(begun.deleted_keys_of, current))
+
+    def _sums_after(self, change: TableChange, now: IndexState, read: ReadSet) -> SliceSums:
+        """The sums of all live slices after the write; raises ``CorruptTableError`` if a file is lost that it builds on."""
+        begun = self._begun
         # If nobody else has written, the files that this write has merged are those of the last commit.
         is_last = now.timeline.latest_write == begun.snapshot.timeline.latest_write
-        checked = begun.snapshot if is_last else current
-        require_files_read(begun, accepted, checked)
-        written = {stat.group for stat in accepted.stats}
-        return sums_after(checked, now.timeline, begun.instant, written, accepted.replaced)
+        checked = begun.snapshot if is_last else now.snapshot
+        require_files_read(begun, read.groups - change.groups, checked)
+        return sums_after(checked, now.timeline, begun.instant, change)
 
     def _transaction_records(self, now: IndexState, accepted: PreparedWrite) -> list[str]:
         """The record of the caller's transaction, which lies among the unpublished files, if there is one (P26)."""
@@ -114,20 +127,21 @@ class LeasedWrite:
             delete_superseded(begun.table.storage, now.timeline, transaction, require_held)
         return save_record(begun.table.storage, begun.instant, begun.caller, accepted.result(begun.instant))
 
-    def _files_of_index(self, accepted: PreparedWrite, now: Snapshot) -> list[str]:
+    def _files_of_index(self, resizing: Resizing | None, change: TableChange, now: IndexState) -> list[str]:
         """What the index keeps of a clustering in files of the table, which lie among the unpublished files (P39)."""
-        if accepted.resizing is None:
+        if resizing is None:
             return []
-        files = accepted.resizing.files(self._begun.instant, now, accepted.replaced)
+        begun = self._begun
+        files = resizing.files(begun.instant, now.snapshot, change.replaced)
         for path, content in files.items():
-            self._begun.table.storage.write_bytes(paths.unpublished_file(self._begun.instant, path), content)
+            begun.table.storage.write_bytes(paths.unpublished_file(begun.instant, path), content)
         return list(files)
 
-    def _promote(self, accepted: PreparedWrite, records: Sequence[str]) -> None:
-        """Move the accepted files to where readers will look, once the instant has completed."""
+    def _promote(self, partition_paths: Iterable[str], files: Iterable[str]) -> None:
+        """Move the files of the write to where readers will look, once the instant has completed."""
         begun, storage = self._begun, self._begun.table.storage
-        write_partition_metadata(storage, accepted.partition_paths, begun.instant)
-        for path in (*accepted.files, *records):
+        write_partition_metadata(storage, partition_paths, begun.instant)
+        for path in files:
             # Noted before the move. A failure of the move leaves open whether the file has arrived; the clean-up then
             # removes it in both cases, and a missing file is no error there.
             self._promoted.append(path)
@@ -135,30 +149,15 @@ class LeasedWrite:
             begun.on_step(Step.FILE_PROMOTED)
         begun.on_step(Step.PROMOTED)
 
-    def _prepared(self, table: TableDefinition, accepted: PreparedWrite, sums: SliceSums) -> PreparedCommit:
+    def _prepared(self, table: TableDefinition, change: TableChange) -> PreparedCommit:
         """The content of the commit, on the disk together with all that it refers to."""
         # The folders of promoted files are flushed, not the files: a move keeps the content, and that was flushed
         # before the lease was asked for (P17).
-        marks = (f"{path}/{PARTITION_METADATA}".lstrip("/") for path in accepted.partition_paths)
+        marks = (f"{path}/{PARTITION_METADATA}".lstrip("/") for path in change.partition_paths)
         needed = NeededFiles([*marks], [*map(posixpath.dirname, self._promoted)])
-        change = self._change(table, accepted, sums)
         # The fence writes the draft first and checks the lease second. This order is the heart of P4: if the check
         # succeeds, a later successor finds the draft, and settles it.
         return Fence(table, self._lease.require_held).prepare_commit(self._begun.announced.on_timeline, change, needed)
-
-    def _change(self, table: TableDefinition, accepted: PreparedWrite, sums: SliceSums) -> TableChange:
-        """What the write changes in the table."""
-        begun = self._begun
-        return TableChange.native(
-            accepted.stats,
-            accepted.replaced,
-            # A table that was never written has no schema yet.
-            avro_schema=to_avro(accepted.schema, table.properties.name) if len(accepted.schema) else None,
-            operation=accepted.operation,
-            extra=begun.caller.extra,
-            facts=CommitFacts.of_write(accepted.counts, begun.instant, table.now()),
-            deleted_keys=accepted.deleted_keys,
-        ).with_slice_sums(sums)
 
     def _complete(self, commit: PreparedCommit, now: IndexState) -> None:
         """Publish the commit, or find out who has decided about it."""
@@ -222,16 +221,15 @@ class LeasedWrite:
             raise
 
 
-def require_files_read(begun: BegunWrite, prepared: PreparedWrite, checked: Snapshot) -> None:
-    """Raise ``CorruptTableError`` if a file is lost that a write should have read, except in the file groups that it writes.
+def require_files_read(begun: BegunWrite, groups: Collection[FileGroupId], checked: Snapshot) -> None:
+    """Raise ``CorruptTableError`` if a file is lost that a write should have read.
 
     Args:
         begun: the write, as it began.
-        prepared: what it has read and written.
+        groups: the file groups that it has read and does not write.
         checked: the state that shows the file groups.
     """
-    others = prepared.read.groups - prepared.replaced - {result.group for result in prepared.results if result.stat}
-    require_files(checked, others)
+    require_files(checked, groups)
     if isinstance(begun.index, FileIndex):
         # A lost file may have held the keys that were found nowhere.
         require_files(begun.snapshot, partition_paths=begun.snapshot.slices.listed)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from rli.commit.conflicts import ReadSet
 from rli.file_group.journal import Journal
 from rli.file_group.writer import FileGroupResult
-from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.hudi.timeline.commit_metadata import CLUSTER, WriteStat
 from rli.index.placing import Resizing
 from rli.model import CommitResult, FileGroupId, WriteCounts
 from rli.view.diff import changed_groups
@@ -63,11 +63,6 @@ class PreparedWrite:
         return [*(stat.path for stat in self.stats), *self.deleted_keys]
 
     @property
-    def partition_paths(self) -> frozenset[str]:
-        """Of the base files."""
-        return frozenset(stat.partition_path for stat in self.stats)
-
-    @property
     def replaced(self) -> frozenset[FileGroupId]:
         """The file groups that are replaced."""
         return frozenset(group for result in self.results for group in result.replaces)
@@ -78,7 +73,9 @@ class PreparedWrite:
         If no result would be left, all stay, and the check of conflicts names the other commits.
         """
         # Only a clustering may shrink like this: each of its results replaces file groups of its own, and no record is
-        # lost if they stay as they are. An upsert without one of its file groups would be half a request.
+        # lost if they stay as they are. Another write without one of its file groups would be half a request.
+        if self.operation != CLUSTER:
+            return self
         changed = {change.group for change in changed_groups(before, now, self.replaced)}
         kept = [result for result in self.results if changed.isdisjoint(result.replaces)]
         return replace(self, results=kept or self.results)

@@ -30,7 +30,7 @@ def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None)
     promoted: list[str] = []
     try:
         # Before the lease is asked for: flushing base files takes long, and no other writer should wait for it (P17).
-        write_ahead(begun, prepared)
+        write_ahead(begun, prepared.files, prepared.journals, is_synced=prepared.is_synced)
         begun.on_step(Step.MANIFESTED)
         with exclusive_in_turn(begun.table, begun.index, begun.instant, turn, patience=begun.patience) as lease:
             published = LeasedWrite(begun, lease, promoted).publish(prepared)
@@ -74,7 +74,7 @@ def _finished(begun: BegunWrite, published: PublishedWrite) -> Published:
 
 def _ended_unchanged(begun: BegunWrite, prepared: PreparedWrite) -> Outcome:
     try:
-        require_files_read(begun, prepared, begun.snapshot)
+        require_files_read(begun, prepared.read.groups - prepared.replaced, begun.snapshot)
     except Exception as error:  # noqa: BLE001  (the outcome tells of it)
         return begun.abandoned(error)
     begun.withdraw()

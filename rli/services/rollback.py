@@ -12,7 +12,6 @@ from typing import Final
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.file_group.undone_commits import forget_undone
-from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 from rli.model import FileGroupId
@@ -55,7 +54,7 @@ def last_commit(snapshot: Snapshot) -> Instant | None:
 
 def _is_own_clustering(snapshot: Snapshot, write: Instant) -> bool:
     change = snapshot.change(write)
-    return change.operation == CLUSTER and change.is_native
+    return change.keeps_records and change.is_native
 
 
 def require_rollback(snapshot: Snapshot, commits: Sequence[Instant]) -> None:

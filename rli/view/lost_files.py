@@ -137,8 +137,7 @@ def sums_after(
     snapshot: Snapshot,
     timeline: Timeline,
     instant: str,
-    written: Collection[FileGroupId],
-    replaced: Collection[FileGroupId],
+    change: TableChange,
 ) -> SliceSums:
     """The sums that a commit keeps.
 
@@ -146,14 +145,13 @@ def sums_after(
         snapshot: the state before the commit; the caller holds the lease.
         timeline: as it is now.
         instant: of the commit.
-        written: file groups that the commit writes.
-        replaced: file groups that it replaces.
+        change: of the commit.
 
     Raises:
         CorruptTableError: a file of these file groups is lost.
         InstantNotFoundError: as ``require_files``.
     """
-    groups = {*written, *replaced}
+    groups = change.groups
     partition_paths = {group.partition_path for group in groups}
     sums = recorded_sums(snapshot)
     # The sums begin again here, on a table whose last commit has none. All commits are read once, so that no loss is
@@ -167,7 +165,7 @@ def sums_after(
     _claim(snapshot, lost, groups)
     held = snapshot.slices.of_groups(groups)
     gone = sums_by_partition((group, file_slice.instant) for group, file_slice in held.items())
-    came = sums_by_partition((group, instant) for group in written)
+    came = sums_by_partition((stat.group, instant) for stat in change.written)
     before = _sums_of_slices(slices, lost)
     after = {path: _of(before, path) - _of(gone, path) + _of(came, path) for path in partition_paths}
     # What no lost file explains is put right, or each reader would look for its cause again.

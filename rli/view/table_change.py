@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from rli.hudi.timeline.by_partition import by_partition
-from rli.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from rli.hudi.timeline.commit_metadata import CLUSTER, CommitMetadata, WriteStat
 from rli.model import FileGroupId
 from rli.view.commit_facts import CommitFacts
 from rli.view.slice_sums import SliceSums
@@ -134,6 +134,11 @@ class TableChange:
         return None if text is None else SliceSums.from_text(text)
 
     @property
+    def keeps_records(self) -> bool:
+        """Whether the records of replaced file groups live on in the written ones: a clustering. An overwrite ends them."""
+        return self.operation == CLUSTER
+
+    @property
     def changes_files(self) -> bool:
         """Whether data files come or go."""
         return bool(self.written or self.replaced or self.removed)
@@ -142,6 +147,11 @@ class TableChange:
     def groups(self) -> set[FileGroupId]:
         """The file groups that are written or replaced."""
         return {stat.group for stat in self.written} | self.replaced
+
+    @property
+    def files(self) -> list[str]:
+        """The files that come, by their paths in the table: base files, and files of deleted keys."""
+        return [*(stat.path for stat in self.written), *self.deleted_keys]
 
     @property
     def partition_paths(self) -> set[str]:

@@ -1,0 +1,63 @@
+"""Writes that replace file groups: a clustering keeps their records, an overwrite ends them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rli import ConflictError, Table, create_table
+from rli.commit.conflicts import PlannedCommit, ReadSet, require_no_conflict
+from rli.commit.prepared_write import PreparedWrite
+from rli.file_group.journal_list import readable_journals
+from rli.file_group.writer import FileGroupResult
+from rli.model import WriteCounts
+from rli.tasks import InProcess
+from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
+from tests.support.indexes import record_index
+from tests.support.tables import records
+
+READ_NOTHING = ReadSet(frozenset())
+
+
+@pytest.fixture
+def two_groups(tmp_path: Path) -> Table:
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/index"
+    )
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+    return table
+
+
+@pytest.mark.parametrize(("operation", "kept"), [("CLUSTER", ["y"]), ("INSERT_OVERWRITE", ["x", "y"])])
+def test_only_clusterings_give_way(two_groups: Table, operation: str, kept: list[str]) -> None:
+    before = Snapshot.now(two_groups.definition)
+    results = [FileGroupResult(group, WriteCounts(), None, None, (group,)) for group in sorted(before.slices)]
+    prepared = PreparedWrite(results, pa.schema([]), operation, WriteCounts(), READ_NOTHING)
+    two_groups.upsert(records(("a", "x", 2, 2.0)))
+    accepted = prepared.giving_way(before, Snapshot.now(two_groups.definition))
+    assert [result.group.partition_path for result in accepted.results] == kept
+
+
+def test_keys_of_overwrites_are_checked(two_groups: Table) -> None:
+    definition, index = two_groups.definition, record_index(two_groups)
+    before = index.sync(definition)
+    rival = two_groups.upsert(records(("k", "x", 1, 1.0))).instant or ""
+    now = index.sync(definition)
+    replaced = frozenset(group for group in before.snapshot.slices if group.partition_path == "y")
+
+    def check(operation: str) -> None:
+        """Check a write that places the rival's new key, and replaces a file group that nobody has changed."""
+        changes, journals = now.changes_since(before), readable_journals(definition.storage, rival)
+        change = TableChange(replaced=replaced, operation=operation)
+        schema = now.snapshot.schema
+        assert changes is not None
+        assert schema is not None
+        planned = PlannedCommit("1", before, change, journals or (), schema, READ_NOTHING)
+        require_no_conflict(planned, changes, now.snapshot, InProcess())
+
+    check("CLUSTER")
+    with pytest.raises(ConflictError, match=r"keys=\['k'\]"):
+        check("INSERT_OVERWRITE")
