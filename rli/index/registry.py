@@ -69,6 +69,11 @@ def is_kind(url: str) -> bool:
     return url.partition(":")[0] in _KINDS
 
 
+def keeps_entries(url: str) -> bool:
+    """Whether indexes of the kind that a URL names are built, and repaired; the others read the table's own files."""
+    return isinstance(index_kind(url), KeptKind)
+
+
 def default_lease(url: str) -> LeasePlace:
     """Where writers agree by default: in the store of the index, or in the table where the index has none."""
     return LeasePlace.INDEX if index_kind(url).has_store else LeasePlace.TABLE

@@ -31,7 +31,7 @@ from rli.index.contract import LOOKUP_SECONDS
 from rli.index.record.entries.self_check import IndexCheck
 from rli.index.record.opening import drop_store
 from rli.index.record.record_index import RecordIndex
-from rli.index.registry import is_kind
+from rli.index.registry import keeps_entries
 from rli.index.reports import IndexStats, VerifyReport
 from rli.model import KeyMode, MigrationResult
 from rli.table.dropping import require_unused
@@ -128,7 +128,7 @@ def bootstrap(
     entries = opened.bootstrap_index(index, shards=shards, key_mode=key_mode, tasks=ShownTasks("reading record keys"))
     done = Bootstrapped(entries, opened.index.url)
     report(done, as_json=as_json, render=lambda: print_facts({"record keys": done.entries, "index": done.url}))
-    if is_kind(done.url) and not as_json:
+    if not keeps_entries(done.url) and not as_json:
         print_note("this index reads the table's own files: its keys were checked, and there was nothing to build")
 
 
@@ -199,7 +199,7 @@ def repair(
     tasks = ShownTasks("comparing" if dry_run else "comparing and mending")
     found = opened.index.repair(tasks, timeout=timeout, dry_run=dry_run)
     report(found, as_json=as_json, render=lambda: _print_differences(found, table, repaired=not dry_run))
-    if is_kind(opened.index.url) and not as_json:
+    if not keeps_entries(opened.index.url) and not as_json:
         print_note("this index reads the table's own files: its keys were checked, and there was nothing to repair")
 
 
