@@ -28,6 +28,8 @@ from tests.support.interleaving import Intruder, watched_storage
 from tests.support.steps import Once
 from tests.support.tables import forget_the_journal, records, rows_of, turn_into_foreign_commit, turn_into_version_9
 
+pytestmark = pytest.mark.invariant("P48")
+
 Told = tuple[str, str, str, float]
 
 

@@ -26,6 +26,8 @@ from tests.support.soak import cases
 from tests.support.table_model import Version
 from tests.support.tables import records, turn_into_version_9
 
+pytestmark = pytest.mark.invariant("P48")
+
 KEYS = ["a", "7", "007", "\U0001f600", "x,y:z", "é"]
 VERSIONS = st.tuples(st.sampled_from(KEYS), st.sampled_from("xyz"), st.integers(0, 5), st.sampled_from([0.5, 1.5]))
 
