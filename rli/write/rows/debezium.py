@@ -28,6 +28,7 @@ _AFTER: Final = "after"
 _SOURCE: Final = "source"
 _PAYLOAD: Final = "payload"
 _COLUMNS: Final = frozenset({_BEFORE, _AFTER, _SOURCE, OP, "ts_ms", "ts_us", "ts_ns", "transaction"})
+_PART_BYTES: Final = 512 << 20
 _WITH_SCHEMA: Final = ({_PAYLOAD}, {"schema", _PAYLOAD})
 _PRECISE_DECIMAL: Final = {"scale", "value"}
 _UNAVAILABLE: Final = "__debezium_unavailable_value"
@@ -97,6 +98,14 @@ class EnvelopeForm:
         Raises:
             InvalidInputError: an operation is missing or unknown, or the image that it needs is missing.
         """
+        # A struct with more text than this may not fit into one Arrow array.
+        step = max(1, rows.num_rows * _PART_BYTES // max(rows.nbytes, _PART_BYTES))
+        parts = [self._changes(rows.slice(start, step)) for start in range(0, max(rows.num_rows, 1), step)]
+        return Changes(
+            pa.concat_tables([part.images for part in parts]), np.concatenate([part.deletes for part in parts])
+        )
+
+    def _changes(self, rows: pa.Table) -> Changes:
         present = [pc.is_valid(_column(rows, name)) for name in (_BEFORE, _AFTER)]
         is_event = pc.or_(pc.or_(*present), pc.is_valid(_column(rows, self.op)))
         rows, (has_before, has_after) = rows.filter(is_event), (valid.filter(is_event) for valid in present)
