@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import rli as library
-from rli.cli.checkup import store as checkup_store
 from tests.cli.conftest import Outcome, Rli
 
 
@@ -38,11 +37,11 @@ def test_a_memory_store_is_warned_of(rli: Rli) -> None:
     assert any("loses everything" in finding["detail"] for finding in report["findings"])
 
 
-def test_tombstones_kept_forever_are_warned_of(rli: Rli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkup_store, "_FEW_TOMBSTONES", 2)
+def test_tombstones_kept_forever_are_warned_of(rli: Rli, tmp_path: Path) -> None:
+    many = [f"{number:06d}" for number in range(100_001)]
     for url, is_warned in ((f"sqlite://{tmp_path}/i.db", True), (f"lmdb://{tmp_path}/i", False)):
         with library.create_index(url) as index, index.begin() as transaction:
-            transaction.stage_deletes(["a", "b", "c"])
+            transaction.stage_deletes(many)
             transaction.commit()
         found = {finding["check"]: finding["verdict"] for finding in rli("doctor", url, "--json").json["findings"]}
         assert found.get("tombstones") == ("warning" if is_warned else None)

@@ -19,7 +19,6 @@ from rli.storage import Storage
 from rli.storage.storage import StoredFile
 from rli.table.table import opened_table
 from rli.view import paths
-from rli.write import maintenance
 from tests.crash.writes import pointed
 from tests.support.tables import check_archived, check_stored, records, rows_of, turn_into_version_9
 
@@ -199,10 +198,7 @@ def test_contradictory_numbers_are_refused(wrong: dict[str, int]) -> None:
         Maintenance.of(**wrong)
 
 
-def test_commit_does_not_wait_for_maintenance(
-    table: Table, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(maintenance, "_PATIENCE_SECONDS", 0.0)
+def test_commit_does_not_wait_for_maintenance(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     other = HeldLease(shared_records(table.definition, opened_table(table).index), LEASE, "a long service")
 
     def take_lease(step: Step) -> None:
