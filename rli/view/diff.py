@@ -81,6 +81,23 @@ def first_changes(snapshot: Snapshot, seen: Container[str]) -> dict[FileGroupId,
     return found
 
 
+def was_cleaned(before: Snapshot, held: FileSlice | None, change: FirstChange) -> bool:
+    """Whether a file group had a version in an earlier state of which the file is gone.
+
+    Args:
+        before: the earlier state.
+        held: the file group's live slice in it, as its files are listed now.
+        change: the first change after that state, which names the version.
+    """
+    if change.is_replacement:
+        first, as_of = before.timeline.first, before.timeline.as_of
+        # Before the active timeline nobody can tell whether a file group was there already when it was replaced.
+        return held is None and (as_of is None or (first is not None and as_of >= first))
+    was_there = change.built_on is not None and before.timeline.is_visible(change.built_on)
+    # An older version may still be there, for a savepoint.
+    return was_there and (held is None or held.instant != change.built_on)
+
+
 def changed_groups(
     before: Snapshot, now: Snapshot, groups: Collection[FileGroupId] | None = None
 ) -> tuple[GroupChange, ...]:

@@ -8,8 +8,7 @@ from itertools import takewhile
 from rli.errors import InstantNotFoundError
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
-from rli.view.diff import FirstChange, first_changes, undone_writes
-from rli.view.file_slices import FileSlice
+from rli.view.diff import first_changes, undone_writes, was_cleaned
 from rli.view.lost_files import require_all_files, require_files
 from rli.view.second_look import Told, read_again
 from rli.view.snapshot import Snapshot
@@ -147,7 +146,7 @@ def missing_group(
     """The first file group, of some or of all, whose slice is missing from an earlier state; None if none is."""
     changes = sorted(first_changes(current, past.timeline.write_times).items(), key=lambda item: item[0])
     asked = ((group, change) for group, change in changes if groups is None or group in groups)
-    return next((group for group, change in asked if _is_missing(past, past.slices.get(group), change)), None)
+    return next((group for group, change in asked if was_cleaned(past, past.slices.get(group), change)), None)
 
 
 def _still_holds(current: Snapshot, earlier: Snapshot) -> bool:
@@ -165,13 +164,3 @@ def _still_holds(current: Snapshot, earlier: Snapshot) -> bool:
         return True
     before = takewhile(lambda write: write.time != last.time, current.timeline.completed_writes)
     return all(write.time in seen or (as_of is not None and write.time > as_of) for write in before)
-
-
-def _is_missing(past: Snapshot, held: FileSlice | None, change: FirstChange) -> bool:
-    """Whether a file group had a version that the past state does not hold any more."""
-    if change.is_replacement:
-        first, as_of = past.timeline.first, past.timeline.as_of
-        # Before the active timeline nobody can tell whether a file group was there already when it was replaced.
-        return held is None and (as_of is None or (first is not None and as_of >= first))
-    was_there = change.built_on is not None and past.timeline.is_visible(change.built_on)
-    return was_there and (held is None or held.instant != change.built_on)

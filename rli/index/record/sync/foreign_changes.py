@@ -19,7 +19,7 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
 from rli.index.record.sync.written_keys import live_records, place_by_commit_time
 from rli.locations import LocationUpdate
-from rli.view.diff import GroupChange, first_changes
+from rli.view.diff import GroupChange, first_changes, was_cleaned
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
@@ -45,12 +45,11 @@ def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[
         if file_slice.group in touched
     ]
     old, new = earlier.live_slices(slices), later.live_slices(slices)
-    for group in sorted(touched.keys() - old.keys() - earlier.replaced.keys()):
-        prior = touched[group].built_on
-        if touched[group].is_replacement or (prior is not None and earlier.timeline.is_visible(prior)):
+    for group in sorted(touched.keys() - earlier.replaced.keys()):
+        if was_cleaned(earlier, old.get(group), touched[group]):
             raise IndexNotReadyError(
                 f"a base file was removed before the index could follow: partition={group.partition_path} "
-                f"file_id={group.file_id} instant={prior}; bootstrap the index again: rli index bootstrap TABLE"
+                f"file_id={group.file_id} instant={touched[group].built_on}; bootstrap the index again: rli index bootstrap TABLE"
             )
     return [GroupChange(group, old.get(group), new.get(group)) for group in sorted(touched)]
 
