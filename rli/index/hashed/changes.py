@@ -16,6 +16,7 @@ from rli.index.contract import ChangedKeys
 from rli.index.hashed.hashing import Hashing
 from rli.index.hashed.layout import BucketLayout, largest, require_own_keys
 from rli.index.reports import SomeKeys, sum_of
+from rli.index.table_files.changes import FileChanges
 from rli.tasks import TaskRunner
 from rli.view.snapshot import Snapshot
 
@@ -32,7 +33,7 @@ class BucketChanges(ChangedKeys):
         hashing: as of it.
     """
 
-    def __init__(self, changes: ChangedKeys, now: Snapshot, hashing: Hashing) -> None:
+    def __init__(self, changes: FileChanges, now: Snapshot, hashing: Hashing) -> None:
         self._changes = changes
         self._now = now
         self._hashing = hashing
@@ -40,9 +41,8 @@ class BucketChanges(ChangedKeys):
 
     def placed_by(self, journals: Sequence[Journal], tasks: TaskRunner) -> SomeKeys:  # noqa: ARG002  (little work)
         partitions = {journal.group.partition_path for journal in journals}
-        slices = self._now.slices.of_partitions(partitions)
-        layout = BucketLayout.of(self._now, self._hashing, slices)
-        others = (found for found in slices if found.instant in self.instants)
+        layout = BucketLayout.of(self._now, self._hashing, self._now.slices.of_partitions(partitions))
+        others = (found for found in self._changes.slices if found.group.partition_path in partitions)
         require_own_keys(self._now, self._hashing, largest(others, _CHECKED))
         storage = self._now.table.storage
         return sum_of(SomeKeys.of(journal.placed_keys(storage)) for journal in journals if _has_rival(layout, journal))

@@ -16,6 +16,7 @@ from rli.index.hashed.locator import BucketLocator
 from rli.index.hashed.settings import HashSettings
 from rli.index.placing import Placement, PlacesRecords
 from rli.index.reports import Scope, SomeKeys, VerifyReport
+from rli.index.table_files.changes import changes_between
 from rli.index.table_files.table_index import TableFilesIndex
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
@@ -69,7 +70,7 @@ class HashedIndex(TableFilesIndex, PlacesRecords):
         }
 
     def changes_between(self, before: Snapshot, now: Snapshot) -> BucketChanges | None:
-        changes = super().changes_between(before, now)
+        changes = changes_between(before, now, self.locator_of)
         return None if changes is None else BucketChanges(changes, now, self.hashing_of(now))
 
     def require_fitting(self, table: TableDefinition) -> None:

@@ -52,6 +52,11 @@ class FileChanges(ChangedKeys):
         self._now = now
         self.instants = instants
 
+    @property
+    def slices(self) -> Sequence[FileSlice]:
+        """The slices that the earlier state did not have."""
+        return self._now.slices
+
     def placed_by(self, journals: Sequence[Journal], tasks: TaskRunner) -> SomeKeys:
         return sum_of(tasks.run(partial(self._placed_in, journals), self._now.slices))
 
