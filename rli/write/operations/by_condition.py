@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rli.commit.conflicts import ReadSet
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_basis import WriteBasis
 from rli.errors import InvalidInputError
 from rli.filters.filter import Filter
+from rli.filters.tuples import parse_tuples
 from rli.filters.value_expression import ValueExpression
 from rli.hudi.meta_columns import with_meta_columns
 from rli.hudi.schema import RESERVED_PREFIX
@@ -81,6 +83,15 @@ def update_where(  # noqa: PLR0917  (called by the façades alone)
     return _run(ByCondition(_given(where), dict(values)), table, index, engine, options)
 
 
+def _content(where: object) -> str:
+    """All that a condition says: printed expressions leave constants out."""
+    if isinstance(where, str):
+        return where
+    expression = where if isinstance(where, pc.Expression) else parse_tuples(where).expression()
+    _, (serialised,) = expression.__reduce__()
+    return bytes(serialised).hex()
+
+
 def _are_assignments(values: object) -> bool:
     if not isinstance(values, Mapping) or not values:
         return False
@@ -88,7 +99,7 @@ def _are_assignments(values: object) -> bool:
 
 
 def _given(where: object) -> object:
-    if where is None or where == "":
+    if where is None or (isinstance(where, str) and not where.strip()):
         raise InvalidInputError(f'there is no condition: where={where!r}; give one, "true" for all records')
     return where
 
@@ -116,8 +127,8 @@ class ByCondition:
         if caller.transaction is None:
             return caller
         verb = "delete_where" if self.values is None else "update_where"
-        text = repr((str(self.where), None if self.values is None else sorted(self.values.items())))
-        hashes = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+        content = repr((_content(self.where), None if self.values is None else sorted(self.values.items())))
+        hashes = int.from_bytes(hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()[:8], "big")
         return replace(caller, request=BoundRequest(verb, ComparedBy.CONDITION, 0, hashes))
 
     def prepare(self, write: WriteBasis, engine: Engine) -> PreparedWrite:
@@ -199,7 +210,9 @@ def _assigned(write: WriteBasis, values: Mapping[str, str], schema: pa.Schema) -
     properties = write.table.properties
     full = with_meta_columns(schema)
     for name in values:
-        if name not in schema.names or name.startswith((_META_PREFIX, RESERVED_PREFIX)):
+        if name.startswith((_META_PREFIX, RESERVED_PREFIX)):
+            raise InvalidInputError(f"the column is Hudi's or rli's own: column={name}; set other columns")
+        if name not in schema.names:
             raise InvalidInputError(
                 f"the table has no such column to set: column={name} found={schema.names}; check the name"
             )
