@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from rli.errors import InvalidInputError, SchemaError
 from rli.filters.expressions import known_part
-from rli.filters.predicates import Column, Predicate, columns_of
+from rli.filters.predicates import Column, Predicate, columns_of, has_unknown
 from rli.filters.text import parse_where
 from rli.filters.tuples import parse_tuples
 from rli.filters.value_expression import computed
@@ -57,8 +57,12 @@ class Filter:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Which columns the predicate reads."""
+        """Which columns the predicate reads; those of unknown parts are missing."""
         return tuple(dict.fromkeys(columns_of(self.predicate)))
+
+    def names_in(self, schema: pa.Schema) -> list[str]:
+        """Names of the columns of a schema that the filter may read: all of them where a part of it is not known."""
+        return schema.names if has_unknown(self.predicate) else [*dict.fromkeys(name for name, *_ in self.columns)]
 
     def mask(self, records: pa.Table) -> pa.ChunkedArray:
         """Whether each record of a table passes, in order: true or false, never null.

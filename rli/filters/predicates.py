@@ -209,6 +209,17 @@ def columns_of(predicate: Predicate) -> Iterator[Column]:
             yield predicate.column
 
 
+def has_unknown(predicate: Predicate) -> bool:
+    """Whether the meaning of a part of a predicate is not known, and so neither are all its columns."""
+    match predicate:
+        case And(parts) | Or(parts):
+            return any(has_unknown(part) for part in parts)
+        case Not(part):
+            return has_unknown(part)
+        case _:
+            return isinstance(predicate, Unknown)
+
+
 def is_computed(predicate: Predicate) -> bool:
     """Whether a predicate, or a part of it, is about values that are computed of a record."""
     match predicate:

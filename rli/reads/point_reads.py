@@ -29,6 +29,8 @@ from rli.errors import (
     CorruptTableError,
     IndexNotReadyError,
 )
+from rli.filters.filter import Filter
+from rli.hudi.meta_columns import with_meta_columns
 from rli.index.contract import IndexState, TableIndex
 from rli.index.locators import FileLocator, Locator
 from rli.locations import named_groups
@@ -85,6 +87,8 @@ def get_records(
     record_keys: pa.Array,
     columns: Sequence[str] | None,
     timeout: float,
+    *,
+    filters: object = None,
 ) -> pa.Table:
     """The records of some keys; see ``Table.get``."""
     deadline = time.monotonic() + timeout
@@ -93,7 +97,7 @@ def get_records(
     while True:
         try:
             located = locate(table, index, keys, deadline)
-            found = _read(located, columns)
+            found = _read(located, columns, filters)
             if is_whole_for(located.snapshot, located.groups()):
                 return found
         except (*OVERTAKEN, CorruptIndexError) as problem:
@@ -101,13 +105,16 @@ def get_records(
         require_time_left(index, deadline)
 
 
-def _read(located: LocatedKeys, columns: Sequence[str] | None) -> pa.Table:
+def _read(located: LocatedKeys, columns: Sequence[str] | None, filters: object) -> pa.Table:
     snapshot = located.snapshot
     if snapshot.schema is None:
         return pa.schema([]).empty_table()
     wanted = wanted_columns(snapshot.schema, columns)
+    full = with_meta_columns(snapshot.schema)
+    passes = Filter.of(filters, full)
+    tested = [] if passes is None else passes.names_in(full)
     # Each column once, and one in any case: without one, nothing would say how many records there are.
-    read = dict.fromkeys(wanted.names) or dict.fromkeys(snapshot.schema.names[:1])
+    read = dict.fromkeys([*wanted.names, *tested]) or dict.fromkeys(snapshot.schema.names[:1])
     schema = wanted_columns(snapshot.schema, list(read))
     require_files(snapshot, located.groups())
     tasks = InThreads() if len(located.parts) > 1 else InProcess()
@@ -116,6 +123,8 @@ def _read(located: LocatedKeys, columns: Sequence[str] | None) -> pa.Table:
         return wanted.empty_table()
     order = np.argsort(np.concatenate([positions for positions, _ in found]), kind="stable")
     records = pa.concat_tables([records for _, records in found]).take(pa.array(order))
+    if passes is not None:
+        records = records.filter(passes.mask(records))
     return records.select([schema.get_field_index(name) for name in wanted.names])
 
 

@@ -486,7 +486,7 @@ class Table:
 
         Args:
             columns: names; by default all but Hudi's meta columns, which can be named.
-            filters: a text such as ``fare > 10 and city = 'Oslo'``, a ``pyarrow.compute.Expression``, or tuples as
+            filters: SQL such as ``fare > 10 and lower(city) = 'oslo'``, a ``pyarrow.compute.Expression``, or tuples as
                 ``pyarrow.parquet.read_table`` takes them.
             as_of: an instant of the timeline, or a time; UTC unless it has an offset.
 
@@ -507,6 +507,7 @@ class Table:
         self,
         keys: Any,
         columns: Sequence[str] | None = None,
+        filters: object = None,
         *,
         timeout: float = LOOKUP_SECONDS,
     ) -> pa.Table:
@@ -519,6 +520,7 @@ class Table:
         Args:
             keys: as for ``delete``.
             columns: names; by default all but Hudi's meta columns, which can be named.
+            filters: as for ``read``: only those of the records that pass.
             timeout: as for ``lookup``.
 
         Example:
@@ -534,7 +536,7 @@ class Table:
         """
         record_keys = given_keys(self.definition, keys)
         return self._opened.look_up_with(
-            lambda definition, index: get_records(definition, index, record_keys, columns, timeout)
+            lambda definition, index: get_records(definition, index, record_keys, columns, timeout, filters=filters)
         )
 
     def scan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def _open(folder: Path) -> Table:
     [
         (name, write)
         for name, kind in KINDS.items()
-        for write in ("upsert", "delete", "merge", "rollback", "cluster")
+        for write in ("upsert", "delete", "merge", "delete_where", "rollback", "cluster")
         if name != "record" and (write != "cluster" or kind.can_cluster)
     ],
 )
@@ -51,6 +52,9 @@ def test_a_kill_at_every_change(tmp_path: Path, name: str, write: str) -> None:
         "upsert": before.upserted(BATCH)[0],
         "delete": before.deleted(KEYS_TO_DELETE)[0],
         "merge": before.upserted([version for version in BATCH if version[0] not in GONE])[0].deleted(GONE)[0],
+        "delete_where": replace(
+            before, rows=frozenset(row for row in before.rows if row[1] != "x" and row[3] * 2 <= 3)
+        ),
         "rollback": first,
         "cluster": before,
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -48,6 +49,23 @@ def test_meta_columns_are_returned_on_demand(filled: Table) -> None:
     assert filled.get(["k07"]) == filled.read(filters=[("id", "=", "k07")])
     names = ["_hoodie_record_key", "v", "_hoodie_partition_path"]
     assert filled.get(["k07"], columns=names) == filled.read(columns=names, filters=[("id", "=", "k07")])
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        "id like '%7' and length(city) = 1",
+        [("id", "!=", "k07")],
+        pc.starts_with(pc.field("id"), "k0") & (pc.field("_hoodie_record_key") != "k07"),
+        None,
+    ],
+)
+def test_filters_choose_among_records(filters: object, filled: Table) -> None:
+    keys = ["k07", "nobody", "k03"]
+    expected = filled.read(columns=["city", "id"], filters=filters).to_pylist()
+    found = filled.get(keys, ["city"], filters).to_pylist()
+    assert found == [{"city": row["city"]} for key in keys for row in expected if row["id"] == key]
+    assert filled.get(keys, filters="false").num_rows == 0
 
 
 @pytest.mark.parametrize("columns", [[], ["v", "v"], ["v", "id", "v"]])

@@ -127,9 +127,9 @@ def get(
 WhereOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        metavar="EXPR",
-        help="Only matching records: comparisons of columns with constants, joined by and, or, not; "
-        "in (...), is null. Quote strings, dates and times.",
+        metavar="SQL",
+        help="Only matching records: comparisons, in (...), between, like, is null, joined by and, or, not; arithmetic and "
+        "functions. Quote strings, dates and times.",
     ),
 ]
 LimitOption: TypeAlias = Annotated[

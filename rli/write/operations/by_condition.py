@@ -25,6 +25,7 @@ from rli.hudi.meta_columns import with_meta_columns
 from rli.hudi.schema import RESERVED_PREFIX
 from rli.hudi.table_features import require_writable
 from rli.index.contract import TableIndex
+from rli.index.locators import FileLocator, Unlocated
 from rli.model import CommitResult, MissingColumns, OnPartitionChange, Scope, Step, WriteCounts
 from rli.view.caller_metadata import BoundRequest, CallerMetadata, ComparedBy
 from rli.view.definition import TableDefinition
@@ -170,7 +171,9 @@ class ByCondition:
         # Whatever is stored is deleted or updated: no ordering value is compared.
         context = replace(context, ordering_field=None, skips_unchanged=not deletes)
         write.on_step(Step.RESOLVED)
-        rewrite = RewriteByCondition(context, matching, write.locator, deletes)
+        # An index of files says what the files say. Its locator brings a list of all of them along.
+        locator = Unlocated() if isinstance(write.locator, FileLocator) else write.locator
+        rewrite = RewriteByCondition(context, matching, locator, deletes)
         results = []
         for done in engine.workers.run(rewrite, slices):
             if done is not None:
