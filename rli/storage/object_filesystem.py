@@ -76,7 +76,9 @@ class ObjectFileSystem(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow i
         return [self._file(found) for found in objects if found["path"] != folder]
 
     def _file(self, found: ObjectMeta) -> fs.FileInfo:
-        return fs.FileInfo(self._path(found["path"]), fs.FileType.File, size=found["size"])
+        return fs.FileInfo(
+            self._path(found["path"]), fs.FileType.File, size=found["size"], mtime=found["last_modified"]
+        )
 
     def _path(self, key: str) -> str:
         return f"{self._bucket}/{key}"

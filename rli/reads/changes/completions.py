@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Final
 
-from rli.errors import InstantNotFoundError
+from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.hudi.properties import Key
 from rli.hudi.timeline.instant import Instant, State, format_instant_time, instant_moment
 from rli.hudi.timeline.timeline import Timeline
@@ -55,12 +55,21 @@ class Completions:
 
     @classmethod
     def of(cls, table: TableDefinition, timeline: Timeline) -> Completions:
-        """The completion times of a timeline that was just loaded."""
+        """The completion times of a timeline that was just loaded.
+
+        Raises:
+            UnsupportedTableError: the timeline is in layout 1, and the storage does not tell when files were written.
+        """
         if timeline.layout.keeps_completion_times:
             return cls(timeline, {})
         in_utc = table.properties.raw.get(Key.TIMEZONE, "LOCAL").upper() == "UTC"
         # Who completes an instant writes its file under the lease. So these times have the order of the completions.
         times = table.storage.modification_times(timeline.layout.folder)
+        if timeline.completed and not times:
+            raise UnsupportedTableError(
+                f"neither the table nor its storage tells when commits completed: table={table.location} version="
+                f"{table.properties.version}; upgrade the table to version 8 or later with Hudi"
+            )
         local = {name: time if in_utc else time.astimezone().replace(tzinfo=UTC) for name, time in times.items()}
         found = ((instant.file_name, _completed(timeline, instant, local)) for instant in timeline.completed)
         return cls(timeline, {name: time for name, time in found if time is not None})
