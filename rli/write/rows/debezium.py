@@ -28,7 +28,6 @@ _AFTER: Final = "after"
 _SOURCE: Final = "source"
 _PAYLOAD: Final = "payload"
 _COLUMNS: Final = frozenset({_BEFORE, _AFTER, _SOURCE, OP, "ts_ms", "ts_us", "ts_ns", "transaction"})
-_PART_BYTES: Final = 512 << 20
 _WITH_SCHEMA: Final = ({_PAYLOAD}, {"schema", _PAYLOAD})
 _PRECISE_DECIMAL: Final = {"scale", "value"}
 _UNAVAILABLE: Final = "__debezium_unavailable_value"
@@ -46,6 +45,7 @@ class EnvelopeForm:
         ordering: column of ordering values; None in a table without one. Where the images lack it, it is one of the envelope, such
             as ``ts_ms``, or of its source, such as ``lsn``.
         names: the columns of an image.
+        part_bytes: of rows that are taken apart at once: a struct with more text may not fit into one Arrow array.
     """
 
     op: str
@@ -53,6 +53,7 @@ class EnvelopeForm:
     partition: tuple[str, ...]
     ordering: str | None
     names: tuple[str, ...]
+    part_bytes: int = 512 << 20
 
     @classmethod
     def of(
@@ -98,8 +99,7 @@ class EnvelopeForm:
         Raises:
             InvalidInputError: an operation is missing or unknown, or the image that it needs is missing.
         """
-        # A struct with more text than this may not fit into one Arrow array.
-        step = max(1, rows.num_rows * _PART_BYTES // max(rows.nbytes, _PART_BYTES))
+        step = max(1, rows.num_rows * self.part_bytes // max(rows.nbytes, self.part_bytes))
         parts = [self._changes(rows.slice(start, step)) for start in range(0, max(rows.num_rows, 1), step)]
         return Changes(
             pa.concat_tables([part.images for part in parts]), np.concatenate([part.deletes for part in parts])
@@ -179,7 +179,7 @@ def without_payload(rows: pa.Table) -> pa.Table:
     """The rows of events that came with their schema around them: their payload; other rows as they are."""
     if set(rows.column_names) not in _WITH_SCHEMA or not pa.types.is_struct(rows.schema.field(_PAYLOAD).type):
         return rows
-    payload = rows.column(_PAYLOAD).combine_chunks()
+    payload = rows.column(_PAYLOAD)
     names = [field.name for field in payload.type]
     return pa.table([pc.struct_field(payload, name) for name in names], names=names)
 
