@@ -147,6 +147,25 @@ def test_changed_keys_in_frames(spark: SparkSession, tmp_path: Path) -> None:
     assert [row["id"] for row in rows_of(table)] == ["b"]
 
 
+def test_events_come_as_spark_reads_json(spark: SparkSession, tmp_path: Path) -> None:
+    """A column of nulls alone is one of strings then."""
+    table = rli.create_table(tmp_path / "table", record_key="id", ordering="ts_ms")
+    image = {"id": 1, "v": 1.5, "w": 2}
+
+    def merge(*events: dict[str, Any] | None) -> rli.CommitResult:
+        path = tmp_path / f"{len(table.timeline())}.json"
+        path.write_text("\n".join(map(json.dumps, events)))
+        return rli_spark.merge(spark.read.json(str(path)), table)
+
+    assert merge({"before": None, "after": image, "op": "c", "ts_ms": 1, "transaction": None}).inserted == 1
+    key = {"id": 1, "v": None, "w": None}
+    changed = {"before": key, "after": {**image, "v": 2.5}, "op": "u", "ts_ms": 2}
+    assert merge(changed, None).updated == 1
+    assert merge({"before": image, "after": None, "op": "d", "ts_ms": 3}).deleted == 1
+    with pytest.raises(rli.SchemaError, match="different types: column=v"):
+        merge({**changed, "before": {**key, "v": "1.5"}})
+
+
 def test_repeated_frames_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path)
     rows = in_columns([Change("a", "x", 1, 1.0, "c"), Change("b", "x", 1, 1.0, "c")])

@@ -307,6 +307,12 @@ def test_images_with_keys_alone(tmp_path: Path, scope: str) -> None:
             table.merge(batch)
 
 
+def test_unparsed_images_are_refused(tmp_path: Path) -> None:
+    batch = events({"before": "{}", "after": {"id": 1}, "op": "u", "source": {"lsn": 1}})
+    with pytest.raises(SchemaError, match="is no struct: column=before type=string; parse it first"):
+        orders(tmp_path).merge(batch)
+
+
 def test_nested_records_are_no_envelopes(tmp_path: Path, memory_url: str) -> None:
     table = rli.create_table(tmp_path / "t", record_key="id", ordering="ts", index=memory_url)
     struct = pa.struct([("id", pa.string()), ("price", pa.int64())])

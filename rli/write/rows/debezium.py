@@ -79,7 +79,8 @@ class EnvelopeForm:
         """
         images = [schema.field(name).type for name in (_BEFORE, _AFTER) if name in schema.names]
         structs = [kind for kind in images if pa.types.is_struct(kind)]
-        is_image = len(images) > 0 and all(kind in structs or pa.types.is_null(kind) for kind in images)
+        # A column of nulls alone has no type in Arrow's JSON, and is of strings in Spark's.
+        is_image = all(kind in structs or pa.types.is_null(kind) or is_text(kind) for kind in images)
         fields = list(dict.fromkeys(field.name for kind in reversed(structs) for field in kind))
         if not structs or not is_image or set(record_key) <= set(schema.names) or not set(record_key) <= set(fields):
             return None
@@ -106,7 +107,7 @@ class EnvelopeForm:
         )
 
     def _changes(self, rows: pa.Table) -> Changes:
-        present = [pc.is_valid(_column(rows, name)) for name in (_BEFORE, _AFTER)]
+        present = [_require_image_or_null(rows, name) for name in (_BEFORE, _AFTER)]
         is_event = pc.or_(pc.or_(*present), pc.is_valid(_column(rows, self.op)))
         rows, (has_before, has_after) = rows.filter(is_event), (valid.filter(is_event) for valid in present)
         before, after = (_image(rows, name, self.names) for name in (_BEFORE, _AFTER))
@@ -197,16 +198,50 @@ def _image(rows: pa.Table, name: str, fields: tuple[str, ...]) -> pa.Table:
     )
 
 
+def _require_image_or_null(rows: pa.Table, name: str) -> pa.Array:
+    """In which rows an image is; raises ``SchemaError`` for values that are no images."""
+    column = _column(rows, name)
+    present = pc.is_valid(column)
+    if not pa.types.is_struct(column.type) and present.true_count:
+        raise SchemaError(f"the image of a record is no struct: column={name} type={column.type}; parse it first")
+    return present
+
+
 def _of_one_type(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
     if before.schema.equals(after.schema):
         return before, after
+    fields = [_common(one, other) for one, other in zip(after.schema, before.schema, strict=True)]
+    return _cast(before, pa.schema(fields)), _cast(after, pa.schema(fields))
+
+
+def _common(one: pa.Field, other: pa.Field) -> pa.Field:
+    """The field that holds the values of both images."""
+    has_type = not (pa.types.is_null(one.type) or pa.types.is_null(other.type))
+    if has_type and is_text(one.type) != is_text(other.type):
+        # Spark's JSON takes nulls alone for strings.
+        return other if is_text(one.type) else one
     try:
-        schema = pa.unify_schemas([after.schema, before.schema], promote_options="permissive")
-        return before.cast(schema), after.cast(schema)
-    except (pa.ArrowTypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        return pa.unify_schemas([pa.schema([one]), pa.schema([other])], promote_options="permissive").field(0)
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         raise SchemaError(
-            f"the images before and after a change have columns of different types ({error}); cast them"
+            f"the images before and after a change have different types: column={one.name} before={other.type} "
+            f"after={one.type}; cast them"
         ) from error
+
+
+def _cast(image: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns = []
+    for field in schema:
+        column = image.column(field.name)
+        if is_text(column.type) and not is_text(field.type):
+            if column.null_count < len(column):
+                raise SchemaError(
+                    f"the images before and after a change have different types: column={field.name} "
+                    f"types={column.type} and {field.type}; cast them"
+                )
+            column = pa.nulls(len(column), field.type)
+        columns.append(column.cast(field.type))
+    return pa.table(columns, schema=schema)
 
 
 def _chosen(condition: pa.Array, one: pa.Table, other: pa.Table) -> pa.Table:
