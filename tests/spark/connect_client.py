@@ -32,6 +32,9 @@ def main(folder: Path) -> None:
     keys = spark.createDataFrame([("b",), ("nobody",)], "id string")
     assert [row["city"] for row in rli_spark.read(spark, table, keys=keys).collect()] == ["Bern"]
     assert rli_spark.insert(spark.createDataFrame([("d", "Oslo", 9), ("e", "Oslo", 1)], COLUMNS), table).inserted == 1
+    changes = spark.createDataFrame([("e", "Oslo", 2, "u"), ("b", None, 9, "d")], f"{COLUMNS}, op string")
+    merged = rli_spark.merge(changes, table, op="op", when="source.ts > target.ts")
+    assert (merged.updated, merged.deleted) == (1, 1)
     rli_spark.bootstrap_index(spark, table)
     assert rli_spark.verify_index(spark, table).agrees
     refused(lambda: rli_spark.upsert(batch.selectExpr("cast(null as string) id", "city", "ts"), table))
