@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -25,7 +25,6 @@ from rli.filters.predicates import (
     Column,
     ColumnComparison,
     Comparison,
-    Computed,
     Constant,
     IsIn,
     IsNull,
@@ -136,7 +135,7 @@ class Binding:
         parts: list[Predicate] = []
         for operand in operands:
             parts.append(self.predicate(operand, guard))
-            condition = parts[-1].expression()
+            condition = Value.of_predicate(parts[-1])
             guard = guard.unless_false(condition) if function == "and" else guard.unless_true(condition)
         return all_of(parts) if function == "and" else any_of(parts)
 
@@ -164,7 +163,7 @@ class Binding:
         for operand in operands:
             values.append(self.value(operand, guard))
             guards.append(guard)
-            guard = guard.if_true(pc.is_null(values[-1].expression))
+            guard = guard.if_true(applied(pc.is_null, values[-1]))
         return applied(pc.coalesce, *alike(values, guards))
 
     def _case(self, branches: Sequence[tuple[Syntax, Syntax]], default: Syntax, guard: Guard) -> Value:
@@ -173,7 +172,7 @@ class Binding:
         guards: list[Guard] = []
         for condition, value in branches:
             conditions.append(Value.of_predicate(self.predicate(condition, guard)))
-            is_met = conditions[-1].expression
+            is_met = conditions[-1]
             guards.append(guard.if_true(is_met))
             values.append(self.value(value, guards[-1]))
             guard = guard.unless_true(is_met)
@@ -219,7 +218,7 @@ def _as_predicate(value: Value) -> Predicate:
         raise ValueError(f"a condition is true or false: type={value.kind}; write a comparison")
     if value.constant is not None:
         return Constant(value.constant.as_py())
-    return IsTrue(value.columns[0]) if value.is_column else Computed(value.expression, value.columns)
+    return IsTrue(value.columns[0]) if value.is_column else value.predicate
 
 
 def _is_null(value: Value) -> Predicate:
@@ -227,7 +226,7 @@ def _is_null(value: Value) -> Predicate:
         return Constant(value.is_null)
     if value.is_column:
         return IsNull(value.columns[0])
-    return Computed(pc.is_null(value.expression), value.columns)
+    return applied(pc.is_null, value).predicate
 
 
 def _compared(symbol: str, left: Value, right: Value) -> Predicate:
@@ -243,7 +242,7 @@ def _compared(symbol: str, left: Value, right: Value) -> Predicate:
     compared = applied(pc.equal, left, right)
     if left.constant is not None and right.constant is not None:
         return Constant(_truth(symbol, left.constant, right.constant))
-    return Computed(OPERATORS[symbol](left.expression, right.expression), compared.columns)
+    return replace(compared, expression=OPERATORS[symbol](left.expression, right.expression)).predicate
 
 
 def _truth(symbol: str, left: pa.Scalar, right: pa.Scalar) -> bool | None:

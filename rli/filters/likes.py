@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.filters.predicates import Comparison, Computed, Constant, Predicate, all_of
+from rli.filters.predicates import Comparison, Constant, Predicate, all_of
 from rli.filters.values import Value, applied
 
 _ESCAPE: Final = "\\"
@@ -31,7 +31,7 @@ def like(value: Value, pattern: Value, escape: Value | None = None) -> Predicate
     parts = _parts(_text("the pattern", pattern), _ESCAPE if escape is None else _escape(escape))
     prefix = _prefix(parts)
     matches = applied(pc.match_substring_regex, value, pattern=_regex(parts))
-    computed = Computed(matches.expression, matches.columns)
+    computed = matches.predicate
     if value.is_column and prefix:
         # Bounds of the column tell of its beginning.
         return all_of([Comparison(value.columns[0], ">=", pa.scalar(prefix, value.kind)), computed])

@@ -159,10 +159,14 @@ class Computed:
     Attributes:
         condition: true, false or null for a record.
         columns: which it reads.
+        size: how many columns, constants and functions it has, each as often as it is computed.
+        may_fail: whether it cannot be computed for some values.
     """
 
     condition: pc.Expression
     columns: tuple[Column, ...]
+    size: int = 1
+    may_fail: bool = False
 
     def expression(self) -> pc.Expression:
         return self.condition
@@ -189,6 +193,18 @@ def all_of(parts: list[Predicate]) -> Predicate:
 def any_of(parts: list[Predicate]) -> Predicate:
     """One of one or more predicates."""
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+def computed_parts(predicate: Predicate) -> Iterator[Computed]:
+    """The parts of a predicate that are about computed values."""
+    match predicate:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from computed_parts(part)
+        case Not(part):
+            yield from computed_parts(part)
+        case Computed():
+            yield predicate
 
 
 def columns_of(predicate: Predicate) -> Iterator[Column]:
@@ -222,10 +238,4 @@ def has_unknown(predicate: Predicate) -> bool:
 
 def is_computed(predicate: Predicate) -> bool:
     """Whether a predicate, or a part of it, is about values that are computed of a record."""
-    match predicate:
-        case And(parts) | Or(parts):
-            return any(is_computed(part) for part in parts)
-        case Not(part):
-            return is_computed(part)
-        case _:
-            return isinstance(predicate, Computed)
+    return any(True for _ in computed_parts(predicate))

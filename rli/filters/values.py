@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.filters.constants import UNFIT, as_value_of, natural_value
-from rli.filters.predicates import Column, Predicate, columns_of
+from rli.filters.predicates import Column, Computed, Predicate, columns_of, computed_parts
 from rli.filters.syntax import Literal
 
 MAX_PRECISION: Final = 38
 """Of decimals with 128 bits."""
+
+_MOST_PARTS: Final = 100_000
+
+_FAILING: Final = frozenset(
+    [
+        pc.add_checked,
+        pc.subtract_checked,
+        pc.multiply_checked,
+        pc.divide_checked,
+        pc.negate_checked,
+        pc.abs_checked,
+        pc.round,
+    ]
+)
+"""Functions that do not give a value for all values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +44,11 @@ class Value:
         is_column: whether it is the value of one column as it is.
         constant: the value, if it is the same for every record.
         literal: the constant as the text has it, if its type may still be chosen.
+        size: how many columns, constants and functions it has, each as often as it is computed.
+        may_fail: whether it cannot be computed for some values.
+
+    Raises:
+        ValueError: it has too many parts.
     """
 
     expression: pc.Expression
@@ -37,6 +57,12 @@ class Value:
     is_column: bool = False
     constant: pa.Scalar | None = None
     literal: Literal | None = None
+    size: int = 1
+    may_fail: bool = False
+
+    def __post_init__(self) -> None:
+        if self.size > _MOST_PARTS:
+            raise ValueError("too complex: nested divisions, choices and checks are computed several times")
 
     @classmethod
     def of_column(cls, column: Column, kind: pa.DataType) -> Value:
@@ -52,7 +78,16 @@ class Value:
 
     @classmethod
     def of_predicate(cls, predicate: Predicate) -> Value:
-        return cls(predicate.expression(), pa.bool_(), tuple(dict.fromkeys(columns_of(predicate))))
+        columns = tuple(dict.fromkeys(columns_of(predicate)))
+        computed = list(computed_parts(predicate))
+        size = 1 + len(columns) + sum(part.size for part in computed)
+        may_fail = any(part.may_fail for part in computed)
+        return cls(predicate.expression(), pa.bool_(), columns, size=size, may_fail=may_fail)
+
+    @property
+    def predicate(self) -> Computed:
+        """The value of a boolean type as a predicate."""
+        return Computed(self.expression, self.columns, self.size, self.may_fail)
 
     @property
     def is_null(self) -> bool:
@@ -64,28 +99,37 @@ class Value:
 class Guard:
     """The records for which a value counts: for others it may not fail. pyarrow computes all branches for all records.
 
+    A condition that may fail itself guards nothing: it would be computed once more for each value behind it.
+
     Attributes:
         conditions: neither of them is null; all of them hold for these records.
     """
 
-    conditions: tuple[pc.Expression, ...] = ()
+    conditions: tuple[Value, ...] = ()
 
-    def if_true(self, condition: pc.Expression) -> Guard:
-        return Guard((*self.conditions, pc.coalesce(condition, pc.scalar(pa.scalar(False)))))
+    def if_true(self, condition: Value) -> Guard:
+        return self._and(condition, default=False)
 
-    def unless_true(self, condition: pc.Expression) -> Guard:
-        return Guard((*self.conditions, ~pc.coalesce(condition, pc.scalar(pa.scalar(False)))))
+    def unless_true(self, condition: Value) -> Guard:
+        return self._and(condition, default=False, is_negated=True)
 
-    def unless_false(self, condition: pc.Expression) -> Guard:
-        return Guard((*self.conditions, pc.coalesce(condition, pc.scalar(pa.scalar(True)))))
+    def unless_false(self, condition: Value) -> Guard:
+        return self._and(condition, default=True)
+
+    def _and(self, condition: Value, *, default: bool, is_negated: bool = False) -> Guard:
+        if condition.may_fail:
+            return self
+        certain = applied(pc.coalesce, condition, Value.of_constant(pa.scalar(default)))
+        return Guard((*self.conditions, applied(pc.invert, certain) if is_negated else certain))
 
     def over(self, value: Value) -> Value:
         """A value that is null for all other records."""
         if not self.conditions or value.constant is not None:
             return value
-        counts = reduce(pc.and_kleene, self.conditions)
-        nothing = pc.scalar(pa.scalar(None, value.kind))
-        return replace(value, expression=pc.if_else(counts, value.expression, nothing), is_column=False)
+        counts = reduce(partial(applied, pc.and_kleene), self.conditions)
+        # For its columns, the value says what it did.
+        guarded = applied(pc.if_else, counts, value, Value.of_constant(pa.scalar(None, value.kind)))
+        return replace(guarded, may_fail=value.may_fail)
 
 
 def applied(function: Callable[..., Any], *operands: Value, **options: Any) -> Value:
@@ -100,7 +144,13 @@ def applied(function: Callable[..., Any], *operands: Value, **options: Any) -> V
         kinds = ", ".join(str(operand.kind) for operand in operands)
         raise ValueError(f"nothing is computed of values of such types: {kinds} ({error})") from error
     columns = dict.fromkeys(column for operand in operands for column in operand.columns)
-    return Value(function(*(operand.expression for operand in operands), **options), kind, tuple(columns))
+    return Value(
+        function(*(operand.expression for operand in operands), **options),
+        kind,
+        tuple(columns),
+        size=1 + sum(operand.size for operand in operands),
+        may_fail=function in _FAILING or any(operand.may_fail for operand in operands),
+    )
 
 
 def cast(value: Value, kind: pa.DataType, guard: Guard) -> Value:
@@ -119,12 +169,12 @@ def cast(value: Value, kind: pa.DataType, guard: Guard) -> Value:
         pa.array([], value.kind).cast(kind)
     except UNFIT as error:
         raise ValueError(f"no conversion of {value.kind} into {kind} ({error})") from error
-    expression = guard.over(value).expression
+    guarded = guard.over(value)
+    expression = guarded.expression
     if pa.types.is_string(value.kind) and pa.types.is_timestamp(kind) and kind.tz is not None:
         # As for constants: a time without an offset is in UTC.
-        naive = expression.cast(pa.timestamp(kind.unit))
-        return Value(pc.assume_timezone(naive, "UTC").cast(kind), kind, value.columns)
-    return Value(expression.cast(kind), kind, value.columns)
+        expression = pc.assume_timezone(expression.cast(pa.timestamp(kind.unit)), "UTC")
+    return Value(expression.cast(kind), kind, guarded.columns, size=guarded.size + 1, may_fail=True)
 
 
 def fitting(value: Value, kind: pa.DataType) -> Value:

@@ -117,6 +117,13 @@ def test_branches_not_taken_cannot_fail(text: str, expected: list[Any]) -> None:
     assert ValueExpression.of(text, ROWS.schema).of_table(ROWS).to_pylist() == expected
 
 
+def test_many_conditions_that_may_fail() -> None:
+    text = " and ".join(f"cast(n as int) / {number} >= 0" for number in range(1, 200))
+    passes = Filter.of(text, ROWS.schema)
+    assert passes is not None
+    assert passes.mask(ROWS).to_pylist() == [True, True, False]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -162,6 +169,7 @@ def test_lossy_values_are_errors(text: str) -> None:
         "n n",
         "@",
         "1 +" * 200 + "1",
+        "1/(" * 40 + "n" + ")" * 40,
     ],
 )
 def test_what_has_no_meaning_is_refused(text: str) -> None:
