@@ -130,18 +130,18 @@ def _unfit(stored: pa.DataType, arriving: pa.DataType, path: str) -> SchemaError
 def _require_none_missing(columns: Sequence[str], fields: Sequence[str], missing: MissingColumns) -> None:
     if missing is MissingColumns.FAIL and columns:
         raise SchemaError(
-            f"the records lack columns of the table: columns={[*columns, *fields]}; add them, or upsert with "
+            f"the records lack columns of the table: columns={[*columns, *fields]}; add them, or write with "
             'missing="null" (they become null) or missing="keep" (stored records keep their values)'
         )
     if missing is MissingColumns.FAIL and fields:
         raise SchemaError(
-            f"the records lack fields of structs in the table: fields={fields}; add them, or upsert with "
+            f"the records lack fields of structs in the table: fields={fields}; add them, or write with "
             'missing="null" (they become null)'
         )
     if missing is MissingColumns.KEEP and fields:
         raise SchemaError(
             f'the records lack fields of structs, and missing="keep" keeps whole columns: fields={fields}; add the '
-            'fields, leave the columns out, or upsert with missing="null"'
+            'fields, leave the columns out, or write with missing="null"'
         )
 
 

@@ -83,10 +83,10 @@ def test_advice_names_options_of_the_commands(rli: Rli, trips: str, tmp_path: Pa
     assert "leave them out, or insert with --on-existing skip" in refused
     (tmp_path / "narrow.csv").write_text("id,city,ts\n007,Oslo,9\n")
     refused = rli("upsert", trips, "narrow.csv", status=2).err
-    assert "upsert with --missing null (they become null) or --missing keep" in refused
+    assert "write with --missing null (they become null) or --missing keep" in refused
     (tmp_path / "moved.csv").write_text("id,city,ts,fare\n007,Oslo,9,1\n")
     refused = rli("upsert", trips, "moved.csv", "--on-partition-change", "fail", status=2).err
-    assert "upsert with --on-partition-change move or --on-partition-change keep" in refused
+    assert "write with --on-partition-change move or --on-partition-change keep" in refused
 
 
 def test_numbers_of_keys_are_plain_words(rli: Rli, trips: str) -> None:

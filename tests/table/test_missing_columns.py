@@ -23,7 +23,7 @@ def lacking(*rows: tuple[str, str, int]) -> pa.Table:
 def test_missing_columns_are_refused_with_advice(trips: Table) -> None:
     trips.upsert(STORED)
     with pytest.raises(
-        SchemaError, match=r"columns=\['v'\] \(nothing was written\); add them, or upsert with missing=\"null\""
+        SchemaError, match=r"columns=\['v'\] \(nothing was written\); add them, or write with missing=\"null\""
     ):
         trips.upsert(lacking(("a", "x", 6)))
     with pytest.raises(InvalidInputError, match="missing='drop'; choose one of"):

@@ -62,5 +62,5 @@ def require_no_moves(count: int, sample: Sequence[str]) -> None:
     if count:
         raise PartitionChangeError(
             f"{count} records have another partition value than their stored versions: keys={list(sample)}; "
-            'correct them, or upsert with on_partition_change="move" or on_partition_change="keep"'
+            'correct them, or write with on_partition_change="move" or on_partition_change="keep"'
         )
