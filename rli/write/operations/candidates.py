@@ -9,7 +9,7 @@ from rli.errors import InvalidInputError
 from rli.filters.filter import Filter
 from rli.filters.predicates import And, Comparison, IsIn, Or, Predicate
 from rli.hudi.meta_columns import RECORD_KEY, with_meta_columns
-from rli.index.locators import FileLocator
+from rli.index.locators import FileLocator, Locator, Unlocated
 from rli.locations import named_groups
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
@@ -29,6 +29,12 @@ def candidate_slices(write: WriteBasis, passes: Filter) -> list[FileSlice]:
     live = snapshot.slices.values() if groups is None else snapshot.slices.of_groups(groups).values()
     in_order = sorted(live, key=lambda file_slice: file_slice.group)
     return Selection(snapshot.table, schema, passes.predicate).in_partitions(in_order)
+
+
+def locator_of_matches(write: WriteBasis) -> Locator:
+    """Says since when the index has the records of the candidates where they are."""
+    # An index of files says what the files say. Its own locator brings a list of all of them along.
+    return Unlocated() if isinstance(write.locator, FileLocator) else write.locator
 
 
 def _named_groups(write: WriteBasis, predicate: Predicate) -> set[FileGroupId] | None:

@@ -84,6 +84,10 @@ class MatchingRecords:
             require_ordering(records, self.ordering)
         return records
 
+    def data(self, file_slice: FileSlice) -> pa.Table:
+        """As ``updated``, without key and commit time: records as a caller gives them."""
+        return self.updated(file_slice).drop_columns(list(_AGE))
+
     def _read(self, file_slice: FileSlice, columns: list[str]) -> pa.Table:
         scan = self.snapshot.scan(columns)
         return replace(scan, slices={file_slice.group: file_slice}, filter=self.passes).to_table()
