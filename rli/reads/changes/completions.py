@@ -97,16 +97,18 @@ class Completions:
         """The completed write with an instant; None if the active timeline has none."""
         return next((write for write in self.writes if write.time == time), None)
 
-    def is_overtaken(self, now: Completions) -> bool:
+    def is_overtaken(self, table: TableDefinition, later: Timeline) -> bool:
         """Whether a later look shows that these writes were not all that had completed at one moment.
 
         A folder is not listed in one step: of two writes that are published meanwhile, a listing may show the later one alone.
         """
         seen = self.timeline.write_times
-        if not all(map(now.timeline.is_visible, seen)):
+        if not all(map(later.is_visible, seen)):
             return True
+        if later.write_times <= seen:
+            return False
         last = self.writes[-1].completed if self.writes else ""
-        return any(write.completed <= last and write.time not in seen for write in now.writes)
+        return any(write.completed <= last and write.time not in seen for write in Completions.of(table, later).writes)
 
 
 def _completed(timeline: Timeline, instant: Instant, written: Mapping[str, datetime]) -> str | None:

@@ -121,9 +121,7 @@ class ChangeRequest:
         """
         slices = [one for one in (group.before, group.after) if one is not None]
         with _naming_removed(self.snapshot, slices):
-            before, after = _classified(self.snapshot, write.time, group)
-            if self.images is ChangeImages.AFTER:
-                before[before == _BEFORE] = _NOTHING
+            before, after = _classified(self.snapshot, write.time, group, self.images)
             if former:
                 yield from self._images_of(write, group.before, before)
             if new:
@@ -213,20 +211,29 @@ def _images(given: ChangeImages | str) -> ChangeImages:
         raise InvalidInputError(f"not a choice of images: images={given!r}; one of {', '.join(ChangeImages)}") from None
 
 
-def _classified(snapshot: Snapshot, instant: str, group: GroupDelta) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """What each record of a file group is, before a commit and after it: a position in ``_TYPES``, or nothing."""
-    known = no_keys() if group.before is None else keys_of(snapshot, group.before)
+def _classified(
+    snapshot: Snapshot, instant: str, group: GroupDelta, images: ChangeImages
+) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    """What each record of a file group is, before a commit and after it: a position in ``_TYPES``, or nothing.
+
+    The keys before the commit are read, and compared, only as far as the commit may have added or removed some.
+    """
+    both = images is ChangeImages.BOTH
     keys, is_written = no_keys(), pa.array([], pa.bool_())
     if group.after is not None:
         keys, is_written = written_keys_of(snapshot, group.after, instant)
-    written = _mask(is_written)
-    is_held, has_moved = _is_among(keys, known), _is_among(keys, group.moved)
+    needs_before = group.before is not None and (group.adds or group.removes or both)
+    known = keys_of(snapshot, group.before) if group.before is not None and needs_before else no_keys()
+    is_held = _is_among(keys, known) if group.adds else np.ones(len(keys), np.bool_)
     after = np.full(len(keys), _NOTHING, np.int8)
     after[~is_held & ~_is_among(keys, group.carried)] = _INSERT
-    after[(is_held & written) | has_moved] = _AFTER
+    after[(is_held & _mask(is_written)) | _is_among(keys, group.moved)] = _AFTER
     before = np.full(len(known), _NOTHING, np.int8)
-    before[_is_among(known, keys.filter(is_written)) | _is_among(known, group.moved)] = _BEFORE
-    before[~_is_among(known, keys) & ~_is_among(known, group.moved) & ~_is_among(known, group.carried)] = _DELETE
+    if both:
+        before[_is_among(known, keys.filter(is_written)) | _is_among(known, group.moved)] = _BEFORE
+    if group.removes:
+        elsewhere = _is_among(known, group.moved) | _is_among(known, group.carried)
+        before[~_is_among(known, keys) & ~elsewhere] = _DELETE
     return before, after
 
 

@@ -43,6 +43,8 @@ class GroupDelta:
         group: the file group.
         before: its slice before the commit; None if it was not there.
         after: its slice after the commit; None if it is not there any more.
+        adds: whether the commit may have brought keys into the file group.
+        removes: whether it may have taken keys out of it.
         moved: keys of records that came from another file group, or went to another one, and were written by the commit.
         carried: likewise, of records that the commit did not change.
     """
@@ -50,6 +52,8 @@ class GroupDelta:
     group: FileGroupId
     before: FileSlice | None
     after: FileSlice | None
+    adds: bool = True
+    removes: bool = True
     moved: pa.Array = field(default_factory=no_keys, repr=False, compare=False)
     carried: pa.Array = field(default_factory=no_keys, repr=False, compare=False)
 
@@ -111,7 +115,7 @@ def _planned(table: TableDefinition, since: object, until: object) -> RangePlan:
         writes = list(begin.of_writes(completions))
         commits = planning.commits(writes)
         # What was removed before it could be listed is told by a timeline that is loaded after that.
-        if completions.is_overtaken(Completions.of(table, table.load_timeline())):
+        if completions.is_overtaken(table, table.load_timeline()):
             continue
         planning.require_none_lost()
         unreadable = planning.last_unreadable or first
@@ -161,7 +165,17 @@ class _Planning:
             after = versions.get(write.time)
             if after is None or (before is None and stat.previous_instant is not None):
                 self._note_unreadable(write)
-            groups.append(GroupDelta(stat.group, before, after))
+            # The counts of other engines need not be exact.
+            is_counted = change.is_native and before is not None
+            groups.append(
+                GroupDelta(
+                    stat.group,
+                    before,
+                    after,
+                    adds=not is_counted or stat.inserts > 0,
+                    removes=not is_counted or stat.deletes > 0,
+                )
+            )
         for group in sorted(change.replaced):
             before = self._version_before(write, stored.get(group, {}))
             if before is None:
