@@ -33,6 +33,7 @@ def test_coarse_times_skip_nothing(object_store: ObjectStore, tmp_path: Path) ->
         by_times.position = found.column("_completion_time")[-1].as_py()
         assert reader.rows == by_times.rows == {row["id"]: row for row in table.read().to_pylist()}
     assert reader.reloads == 0
+    assert table.changes(since=reader.position).read_all().num_rows == 0
 
 
 def test_commits_being_undone_are_no_position(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class CommitRange:
     Attributes:
         since: excluded; None for all commits from the first one on.
         until: included; None for all up to the last one.
-        repeats_ties: whether commits count that completed at the time of ``since``, but for a commit that it names: where the
+        repeats_ties: whether the commits that completed at the time of ``since``, where it names none, are given again: the
             storage's times are so coarse that one of them may have been published later.
     """
 
@@ -59,8 +59,7 @@ class CommitRange:
         if low is not None and high is not None and high.completed < low.completed:
             raise InvalidInputError(f"the range ends before it begins: since={since} until={until}; swap them")
         is_exact = completions.timeline.layout.keeps_completion_times
-        is_fine = is_exact or (table.storage.is_local and low is not None and low.write is None)
-        return cls(low, high, repeats_ties=not is_fine)
+        return cls(low, high, repeats_ties=not is_exact and not table.storage.is_local)
 
     def of_writes(self, completions: Completions) -> Iterator[CompletedWrite]:
         """The writes of the range, in the order of their completion."""
@@ -71,8 +70,11 @@ class CommitRange:
             return False
         if self.since is None or write.completed > self.since.completed:
             return True
-        is_tie = write.completed == self.since.completed and write != self.since.write
-        return self.repeats_ties and is_tie
+        if write.completed < self.since.completed:
+            return False
+        named = self.since.write
+        # All of them in their order, or none: who replays one alone goes back to what it wrote.
+        return self.repeats_ties if named is None else write.time > named.time
 
 
 def require_not_undone(completions: Completions, since: Bound) -> None:
