@@ -13,7 +13,7 @@ from rli import ConflictError, RecordIndex, create_index, open_index
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.errors import LeaseLostError
-from rli.index.record.alone import key_check, key_watch, staging
+from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
 from rli.store.contract import Store
@@ -29,6 +29,9 @@ A, B = FileGroupId("p", "a-0"), FileGroupId("p", "b-0")
 KEYS = 8_000
 MANY = {f"large-{number}": A for number in range(KEYS)}
 COMMITS_AT_A_LOOK_UP = 3
+
+SMALL_STEPS = IndexLimits(rows_per_chunk=2_000, keys_looked_up=500, fewest_looked_up=200, look_ups_per_read=100)
+"""A transaction of thousands of keys works as one of a million does."""
 
 
 class BusyStore(PointedStore):
@@ -50,17 +53,8 @@ class BusyStore(PointedStore):
             commit_places(self._others, {f"small-{next(self._names)}": B})
 
 
-@pytest.fixture
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transaction of thousands of keys works as one of a million does."""
-    monkeypatch.setattr(key_check, "_KEYS_LOOKED_UP", 500)
-    monkeypatch.setattr(key_check, "_FEWEST_LOOKED_UP", 200)
-    monkeypatch.setattr(key_watch, "_LOOK_UPS_PER_READ", 100)
-    monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", 2_000)
-
-
 @contextmanager
-def busy(url: str) -> Iterator[tuple[RecordIndex, list[str]]]:
+def busy(url: str, limits: IndexLimits) -> Iterator[tuple[RecordIndex, list[str]]]:
     """An index that is busy while a transaction commits, and the appends that were tried."""
     appends: list[str] = []
 
@@ -72,13 +66,12 @@ def busy(url: str) -> Iterator[tuple[RecordIndex, list[str]]]:
 
     with create_index(url, shards=2) as own:
         store = BusyStore(own.store, url, at_point)
-        yield IndexAlone(store, own.settings), appends
+        yield IndexAlone(store, own.settings, limits), appends
 
 
 @pytest.mark.invariant("P29")
-@pytest.mark.usefixtures("small_steps")
 def test_large_transaction_commits_beside_small(index_url: str) -> None:
-    with busy(index_url) as (index, appends):
+    with busy(index_url, SMALL_STEPS) as (index, appends):
         with index.begin() as large:
             large.stage(locations(MANY))
             # More were committed since its snapshot than are kept: all keys are looked up, once.
@@ -93,7 +86,6 @@ def test_large_transaction_commits_beside_small(index_url: str) -> None:
         assert leftover_chunks(index) == []
 
 
-@pytest.mark.usefixtures("small_steps")
 @pytest.mark.parametrize("when", ["before the look-ups", "during the look-ups"])
 def test_large_transaction_detects_taken_key(index_url: str, when: str) -> None:
     with create_index(index_url, shards=2) as index, open_index(index_url) as other:
@@ -107,7 +99,7 @@ def test_large_transaction_detects_taken_key(index_url: str, when: str) -> None:
                     commit_places(other, {"large-7": B})
                 return found
 
-        with IndexAlone(Meanwhile(index.store, lambda _: None), index.settings).begin() as large:
+        with IndexAlone(Meanwhile(index.store, lambda _: None), index.settings, SMALL_STEPS).begin() as large:
             large.stage(locations(MANY))
             for number in range(100):
                 commit_places(other, {f"small-{number}": B})

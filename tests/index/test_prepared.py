@@ -18,13 +18,12 @@ import pytest
 
 from rli import ConflictError, IndexCommit, IndexTransaction, RecordIndex, Table, create_index, create_table, open_index
 from rli.errors import IndexMismatchError, InvalidInputError, LeaseLostError
-from rli.index.record.alone import staging
 from rli.index.record.index_alone import IndexAlone
 from rli.index.record.log.record import RecordDraft
 from rli.index.record.log.state import LogState
 from rli.model import FileGroupId
 from rli.store.contract import Store
-from tests.index.test_sweeping import seem_elsewhere
+from tests.index.test_sweeping import SMALL_CHUNKS, seem_elsewhere
 from tests.support.children import start_child, was_killed
 from tests.support.faults import KillAt, PointedStore
 from tests.support.indexes import record_index
@@ -450,18 +449,11 @@ def table_state(folder: Path) -> dict[str, FileGroupId]:
 BATCHES = {"first": {f"k{number}": A for number in range(5)}, "second": {"k1": B, "k4": C, "new": C}}
 
 
-@pytest.fixture(autouse=True)
-def chunks_of_usual_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a call of ``write`` in this process sets, later tests have chunks of the usual size."""
-    monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", staging._ROWS_PER_CHUNK)  # noqa: SLF001
-
-
 def write(url: str, folder: str, batch: str, point: int) -> None:
     """Commit a batch to the table and the index; the process dies at the given change of either."""
-    staging._ROWS_PER_CHUNK = 2  # type: ignore[misc]  # noqa: SLF001
     kill = KillAt(point)
     opened = open_index(url)
-    index = IndexAlone(PointedStore(opened.store, kill), opened.settings)
+    index = IndexAlone(PointedStore(opened.store, kill), opened.settings, SMALL_CHUNKS)
     with index.begin() as transaction:
         transaction.stage(locations(BATCHES[batch]))
         transaction.prepare({"batch": batch})
@@ -535,8 +527,8 @@ def test_interrupted_decision_is_finished(tmp_path: Path, *, is_committed: bool)
 
 
 def prepare_many_and_die(url: str, folder: str, is_committed: bool) -> None:  # noqa: FBT001
-    staging._ROWS_PER_CHUNK = 2  # type: ignore[misc]  # noqa: SLF001
-    transaction = open_index(url).begin()
+    opened = open_index(url)
+    transaction = IndexAlone(opened.store, opened.settings, SMALL_CHUNKS).begin()
     transaction.stage(locations(BATCHES["first"]))
     transaction.prepare()
     if is_committed:

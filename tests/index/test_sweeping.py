@@ -11,7 +11,7 @@ import pytest
 
 from rli import IndexTransaction, RecordIndex, create_index, open_index
 from rli.errors import LeaseLostError
-from rli.index.record.alone import staging
+from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.entries.owner import PROCESSES, StagingProcess
 from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
@@ -24,13 +24,14 @@ from tests.support.locations import commit_places, leftover_chunks, locations, p
 pytestmark = pytest.mark.invariant("P30")
 
 A, B = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
+SMALL_CHUNKS = IndexLimits(rows_per_chunk=2)
 ELSEWHERE = ProcessId("another host", 1, "1")
 
 
 def stage_and_die(url: str) -> None:
     """Commit a transaction, stage two more in several chunks, and end without a word."""
-    staging._ROWS_PER_CHUNK = 2  # type: ignore[misc]  # noqa: SLF001
-    index = open_index(url)
+    opened = open_index(url)
+    index = IndexAlone(opened.store, opened.settings, SMALL_CHUNKS)
     commit_places(index, {"stays": A})
     for name in ("first", "second"):
         index.begin().stage(locations({f"{name}-{number}": A for number in range(5)}))
@@ -125,14 +126,13 @@ def test_commit_of_dead_process_is_applied(tmp_path: Path) -> None:
 
 
 def commit_and_die_at_the_put(url: str) -> None:
-    staging._ROWS_PER_CHUNK = 2  # type: ignore[misc]  # noqa: SLF001
     opened = open_index(url)
 
     def die(point: str) -> None:
         if point == "before put":
             KillAt(1)(point)
 
-    with IndexAlone(PointedStore(opened.store, die), opened.settings).begin() as transaction:
+    with IndexAlone(PointedStore(opened.store, die), opened.settings, SMALL_CHUNKS).begin() as transaction:
         transaction.stage(locations({f"k{number}": A for number in range(5)}))
         transaction.commit()
 

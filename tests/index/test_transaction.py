@@ -11,7 +11,7 @@ import pytest
 
 from rli import ConflictError, IndexTransaction, RecordIndex, create_index, open_index
 from rli.errors import InvalidInputError, InvalidKeyError, SchemaError, StoreUnavailableError
-from rli.index.record.alone import staging
+from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
 from tests.support.faults import PointedStore
@@ -107,10 +107,9 @@ def test_last_staged_change_counts(index: RecordIndex) -> None:
     assert places_of(index, ["k1", "k2", "k3"]) == {"k1": B, "k3": C}
 
 
-def test_staging_in_many_chunks(index: RecordIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", 10)
+def test_staging_in_many_chunks(index: RecordIndex) -> None:
     places = {f"k{number}": (A, B, C)[number % 3] for number in range(95)}
-    commit_places(index, places)
+    commit_places(IndexAlone(index.store, index.settings, IndexLimits(rows_per_chunk=10)), places)
     assert places_of(index, list(places)) == places
     assert leftover_chunks(index) == []
 
@@ -265,8 +264,7 @@ def test_conflict_names_instant_of_delete(index_url: str) -> None:
         assert conflict.value.instants == (theirs.instant,)
 
 
-def test_failed_staging_is_not_committed(index_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", 1)
+def test_failed_staging_is_not_committed(index_url: str) -> None:
     failed: list[str] = []
 
     def fail_once(point: str) -> None:
@@ -275,7 +273,8 @@ def test_failed_staging_is_not_committed(index_url: str, monkeypatch: pytest.Mon
             raise StoreUnavailableError("the store does not answer")
 
     with create_index(index_url) as index:
-        transaction = IndexAlone(PointedStore(index.store, fail_once), index.settings).begin()
+        failing = PointedStore(index.store, fail_once)
+        transaction = IndexAlone(failing, index.settings, IndexLimits(rows_per_chunk=1)).begin()
         with pytest.raises(StoreUnavailableError):
             transaction.stage(locations({"k1": A, "k2": A}))
         transaction.stage(locations({"k3": B}))

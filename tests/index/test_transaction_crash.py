@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rli import create_index, open_index
-from rli.index.record.alone import staging
+from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
 from tests.support.children import was_killed
@@ -26,9 +26,8 @@ pytestmark = pytest.mark.crash
 
 def commit_and_die(url: str, point: int) -> None:
     """Commit a transaction of several chunks; the process dies at the given change of the store."""
-    staging._ROWS_PER_CHUNK = 3  # type: ignore[misc]  # noqa: SLF001  (so that there are several)
     opened = open_index(url)
-    index = IndexAlone(PointedStore(opened.store, KillAt(point)), opened.settings)
+    index = IndexAlone(PointedStore(opened.store, KillAt(point)), opened.settings, IndexLimits(rows_per_chunk=3))
     with index.begin() as transaction:
         transaction.stage(locations({key: B for key in AFTER if key != "stays"}))
         transaction.stage_deletes(["goes"])

@@ -13,8 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from rli import ConflictError, IndexTransaction, create_index, open_index
-from rli.index.record.alone import key_watch
+from rli import ConflictError, IndexTransaction, RecordIndex, create_index, open_index
+from rli.index.record.entries.limits import IndexLimits
+from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
 from tests.support.locations import locations, places_of
 from tests.support.soak import cases
@@ -47,6 +48,7 @@ class TransactionMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = TemporaryDirectory(prefix="rli-model-")
         self.url = self.make_url(self.folder.name)
+        self.limits = IndexLimits()
         self.index = create_index(self.url, shards=3)
         self.places: dict[str, FileGroupId] = {}
         self.changed_at: dict[str, int] = {}
@@ -58,7 +60,8 @@ class TransactionMachine(RuleBasedStateMachine):
     @initialize(look_ups=st.sampled_from([1, 1024]))
     def choose_how_to_check(self, look_ups: int) -> None:
         # Those of many keys compare them with the changes of others; those of few look them up.
-        key_watch._LOOK_UPS_PER_READ = look_ups  # type: ignore[misc]  # noqa: SLF001
+        self.limits = IndexLimits(look_ups_per_read=look_ups)
+        self.index = self.limited(self.index)
 
     @rule(target=transactions)
     def begin(self) -> Expected:
@@ -147,7 +150,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         # The one that transactions under way work on stays open.
-        self.index = open_index(self.url)
+        self.index = self.limited(open_index(self.url))
 
     @invariant()
     def look_up(self) -> None:
@@ -156,6 +159,9 @@ class TransactionMachine(RuleBasedStateMachine):
         assert [found.metadata["table.version"] for found in self.index.pending()] == self.waiting
         assert [(commit.instant, commit.metadata) for commit in reversed(self.index.history())] == self.history
 
+    def limited(self, index: RecordIndex) -> RecordIndex:
+        return IndexAlone(index.store, index.settings, self.limits)
+
     def changed_since(self, expected: Expected, keys: list[str]) -> set[str]:
         return {key for key in keys if self.changed_at.get(key, 0) > expected.began_at}
 
@@ -163,7 +169,6 @@ class TransactionMachine(RuleBasedStateMachine):
         return set(keys) & self.held.keys()
 
     def teardown(self) -> None:
-        key_watch._LOOK_UPS_PER_READ = 1024  # type: ignore[misc]  # noqa: SLF001
         self.index.drop()
         self.folder.cleanup()
 

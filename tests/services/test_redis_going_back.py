@@ -17,7 +17,8 @@ from redis.crc import key_slot
 
 import rli
 from rli import Step
-from rli.index.record.alone import staging
+from rli.index.record.entries.limits import IndexLimits
+from rli.index.record.index_alone import IndexAlone
 from rli.index.record.log.state import LogState
 from rli.model import FileGroupId
 from rli.store.registry import open_store
@@ -566,12 +567,10 @@ def test_standalone_index_reapplies_lost_transactions(url: str, spares: list[Spa
         index.drop()
 
 
-def test_standalone_index_reports_lost_transactions(
-    url: str, spares: list[SpareServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standalone_index_reports_lost_transactions(url: str, spares: list[SpareServer]) -> None:
     """Staged changes of large transactions are gone by then, so that they cannot be applied again."""
-    monkeypatch.setattr(staging, "_MOST_BYTES_KEPT", 0)
-    with rli.create_index(url, shards=3) as index:
+    with rli.create_index(url, shards=3) as created:
+        index = IndexAlone(created.store, created.settings, IndexLimits(bytes_kept=0))
         _lose_the_second_transaction(index, spares[OTHER])
         with pytest.raises(rli.CorruptIndexError, match="lost entries of a transaction"):
             index.begin()

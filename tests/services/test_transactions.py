@@ -8,7 +8,7 @@ import pytest
 
 from rli import create_index, open_index
 from rli.errors import LeaseLostError
-from rli.index.record.alone import applying, key_check, key_watch, staging
+from rli.index.record.entries.limits import IndexLimits
 from tests.index.test_large_transactions import MANY, B, busy
 from tests.index.test_sweeping import A, seem_elsewhere
 from tests.support.docker import Service
@@ -33,13 +33,9 @@ def index_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.invariant("P29")
-def test_large_transaction_commits_beside_small(index_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (applying, key_watch):
-        monkeypatch.setattr(module, "TRANSACTIONS_KEPT", 8)
-    monkeypatch.setattr(key_check, "_KEYS_LOOKED_UP", 2_000)
-    monkeypatch.setattr(key_watch, "_LOOK_UPS_PER_READ", 100)
-    monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", 4_000)
-    with busy(index_url) as (index, appends):
+def test_large_transaction_commits_beside_small(index_url: str) -> None:
+    limits = IndexLimits(rows_per_chunk=4_000, transactions_kept=8, keys_looked_up=2_000, look_ups_per_read=100)
+    with busy(index_url, limits) as (index, appends):
         with index.begin() as large:
             large.stage(locations(MANY))
             index.store.is_busy = True  # type: ignore[attr-defined]

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from rli.index.record.alone.applying import TRANSACTIONS_KEPT
 from rli.index.record.alone.transaction import IndexTransaction
 from rli.index.record.record_index import RecordIndex
 from rli.model import FileGroupId
@@ -50,6 +49,6 @@ def commit_places(index: RecordIndex, places: Mapping[str, FileGroupId]) -> str:
 def leftover_chunks(index: RecordIndex) -> list[str]:
     """The names of staged chunks, without those of the newest small transactions, which stay for others to check."""
     log = index.log.refresh()
-    newest = log.records_after(log.head - TRANSACTIONS_KEPT)
+    newest = log.records_after(log.head - index.limits.transactions_kept)
     kept = tuple(f"stage/{record.writer}/" for record in newest if record.staged.keeps_chunks)
     return [name for name, _ in index.store.scan_control("stage/") if not name.startswith(kept)]

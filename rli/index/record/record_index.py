@@ -24,6 +24,7 @@ from rli.index.record.alone.sweeping import SILENT_SECONDS, sweep
 from rli.index.record.alone.transaction import IndexTransaction
 from rli.index.record.entries.expiring import count_expired
 from rli.index.record.entries.identity import IndexSnapshot
+from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.entries.purging import floor_of_look_ups
 from rli.index.record.entries.self_check import IndexCheck, check_index
 from rli.index.record.entries.stored_entries import StoredEntries
@@ -280,13 +281,15 @@ class RecordIndex(StoredEntries, ABC):
         return f"<rli.RecordIndex {self.url!r} {self._owner} key_mode={str(self.settings.key_mode)!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopened, (type(self), self.store, self.settings, IndexSnapshot.of(self.store))
+        return _reopened, (type(self), self.store, self.settings, self.limits, IndexSnapshot.of(self.store))
 
 
-def _reopened(kind: type[RecordIndex], store: Store, settings: IndexSettings, snapshot: IndexSnapshot) -> RecordIndex:
+def _reopened(
+    kind: type[RecordIndex], store: Store, settings: IndexSettings, limits: IndexLimits, snapshot: IndexSnapshot
+) -> RecordIndex:
     try:
         snapshot.require_reached(store)
     except RliError:
         store.close()
         raise
-    return kind(store, settings)
+    return kind(store, settings, limits)

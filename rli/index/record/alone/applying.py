@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from rli.errors import CorruptIndexError
 from rli.index.record.alone import staging
@@ -11,9 +10,6 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
 from rli.index.record.log.state import LogState
 from rli.store.contract import Watermarks
-
-TRANSACTIONS_KEPT: Final = 64
-"""So many of the newest transactions keep their staged changes if these are small: others check against them (P29)."""
 
 
 def apply_transactions(index: StoredEntries, on_part: Callable[[], None] = lambda: None) -> LogState:
@@ -69,6 +65,6 @@ def _remove_what_nobody_needs(index: StoredEntries, log: LogState, applied: LogR
     if not applied.staged.keeps_chunks:
         staging.remove_chunks(index.store, applied.writer, applied.staged.chunks)
     # Each record of an index alone owns one sequence, so this counts records.
-    old = log.record_at(applied.last_sequence - TRANSACTIONS_KEPT)
+    old = log.record_at(applied.last_sequence - index.limits.transactions_kept)
     if old is not None and old.staged.keeps_chunks:
         staging.remove_chunks(index.store, old.writer, old.staged.chunks)

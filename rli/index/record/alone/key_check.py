@@ -6,8 +6,6 @@ that state.
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,11 +16,6 @@ from rli.index.record.alone.prepared import require_not_held
 from rli.index.record.alone.staged_changes import StagedChanges
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.state import LogState
-
-_KEYS_LOOKED_UP: Final = 16_384
-"""Keys that are looked up between two looks at the commit log; fewer where more transactions are committed (P29)."""
-
-_FEWEST_LOOKED_UP: Final = 1024
 
 
 class KeyCheck:
@@ -65,10 +58,11 @@ class KeyCheck:
         # The usual case: a few small commits came in between, and their keys are not among ours. No key is looked up.
         if watch.follow(log) is Verdict.UNCHANGED:
             return log
-        keys_at_once = _KEYS_LOOKED_UP
+        limits = self._index.limits
+        keys_at_once = limits.keys_looked_up
         while (reached := self._looked_up(log, keys_at_once)) is None:
             log = apply_transactions(self._index)
-            keys_at_once = max(keys_at_once // 4, _FEWEST_LOOKED_UP)
+            keys_at_once = max(keys_at_once // 4, limits.fewest_looked_up)
         return reached
 
     def _looked_up(self, log: LogState, keys_at_once: int) -> LogState | None:
@@ -96,5 +90,6 @@ class KeyCheck:
         found = self._changes.watched().among(record_keys)
         if not len(found):
             return found
-        own = (keys.filter(pc.is_in(keys, value_set=found)) for keys in self._changes.keys(_KEYS_LOOKED_UP))
+        parts = self._changes.keys(self._index.limits.keys_looked_up)
+        own = (keys.filter(pc.is_in(keys, value_set=found)) for keys in parts)
         return pa.concat_arrays(list(own))

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rli.index.record.alone import staging
-from rli.index.record.alone.applying import TRANSACTIONS_KEPT
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rli.index.record.entries.stored_entries import StoredEntries
     from rli.index.record.log.record import LogRecord
     from rli.index.record.log.state import LogState
-    from rli.store.contract import Store
-
-
-_LOOK_UPS_PER_READ: Final = 1024
-"""To read the changes of one transaction costs about as much as so many look-ups."""
 
 
 class Verdict(Enum):
@@ -37,12 +32,12 @@ class KeyWatch:
     It keeps eight bytes for each key: a hash that has a meaning in this process alone.
 
     Args:
-        store: of the index.
+        index: that the transaction changes.
         sequence: the snapshot of the transaction.
     """
 
-    def __init__(self, store: Store, sequence: int) -> None:
-        self._store = store
+    def __init__(self, index: StoredEntries, sequence: int) -> None:
+        self._index = index
         self._sequence = sequence
         self._hashes: list[NDArray[np.int64]] = []
 
@@ -78,11 +73,12 @@ class KeyWatch:
         return Verdict.UNCHANGED
 
     def _most_read(self) -> int:
-        return min(TRANSACTIONS_KEPT, sum(map(len, self._hashes)) // _LOOK_UPS_PER_READ)
+        limits = self._index.limits
+        return min(limits.transactions_kept, sum(map(len, self._hashes)) // limits.look_ups_per_read)
 
     def _compare(self, record: LogRecord) -> Verdict:
         try:
-            for changes in staging.read_chunks(self._store, record.writer, record.staged.chunks):
+            for changes in staging.read_chunks(self._index.store, record.writer, record.staged.chunks):
                 if self._has_any(_hashes_of(changes.record_keys)):
                     return Verdict.CHANGED
         except staging.ChunksGoneError:

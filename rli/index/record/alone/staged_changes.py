@@ -10,17 +10,17 @@ from rli.index.record.alone import staging
 from rli.index.record.alone.key_watch import KeyWatch
 from rli.index.record.alone.staged_counts import StagedCounts
 from rli.index.record.alone.transaction_tasks import StagedPart, require_distinct
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.staged import Staged
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
-from rli.store.contract import Store
 
 
 class StagedChanges:
     """What a transaction has staged so far; false if that is nothing.
 
     Args:
-        store: of the index.
+        index: that the transaction changes.
         writer: identity of the transaction.
         snapshot: the commit sequence that it builds on.
 
@@ -28,10 +28,10 @@ class StagedChanges:
         file_groups: that keys are placed in.
     """
 
-    def __init__(self, store: Store, writer: str, snapshot: int) -> None:
-        self._store = store
+    def __init__(self, index: StoredEntries, writer: str, snapshot: int) -> None:
+        self._index = index
         self._writer = writer
-        self._watch = KeyWatch(store, snapshot)
+        self._watch = KeyWatch(index, snapshot)
         self._chunk_sizes: dict[str, int] = {}
         self._counts = StagedCounts()
         self._has_parts = False
@@ -50,7 +50,7 @@ class StagedChanges:
         """Stage changes; a key that was staged before gets the new location."""
         require_distinct(changes.record_keys)
         self.file_groups |= changes.file_groups()
-        self._chunk_sizes.update(staging.write_chunks(self._store, self._writer, changes, first=len(self._chunk_sizes)))
+        self._chunk_sizes.update(staging.write_chunks(self._index, self._writer, changes, first=len(self._chunk_sizes)))
         self._counts.add(self._watch.add(changes.record_keys), is_deleted=changes.file_ids.null_count > 0)
 
     def expect_parts(self) -> None:
@@ -91,18 +91,18 @@ class StagedChanges:
 
     def as_record(self) -> Staged:
         """What the commit log keeps of the changes."""
-        keeps_chunks = staging.may_stay(list(self._chunk_sizes.values()))
+        keeps_chunks = staging.may_stay(list(self._chunk_sizes.values()), self._index.limits)
         return Staged(self.chunks, keeps_chunks, *self._counts.totals())
 
     def remove_others(self) -> None:
         """Remove the chunks of attempts that no task's result names."""
         if self._has_parts:
-            staging.remove_others(self._store, self._writer, self.chunks)
+            staging.remove_others(self._index.store, self._writer, self.chunks)
 
     def remove(self) -> None:
         """Remove all chunks."""
-        staging.remove_chunks(self._store, self._writer, self.chunks)
+        staging.remove_chunks(self._index.store, self._writer, self.chunks)
         self.remove_others()
 
     def _read(self) -> Iterator[LocationUpdate]:
-        return staging.read_chunks(self._store, self._writer, self.chunks)
+        return staging.read_chunks(self._index.store, self._writer, self.chunks)

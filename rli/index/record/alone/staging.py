@@ -20,6 +20,8 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from rli.errors import CorruptIndexError
+from rli.index.record.entries.limits import IndexLimits
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.staged import numbered
 from rli.locations import LocationUpdate
 from rli.store.contract import Store
@@ -30,19 +32,16 @@ class ChunksGoneError(Exception):
 
 
 _PREFIX: Final = "stage/"
-_ROWS_PER_CHUNK: Final = 100_000
-
-_MOST_BYTES_KEPT: Final = 512 << 10
 _SCHEMA: Final = pa.schema([("record_key", pa.string()), ("partition_path", pa.string()), ("file_id", pa.string())])
 
 
 def write_chunks(
-    store: Store, writer: str, changes: LocationUpdate, *, first: int = 0, prefix: str = ""
+    index: StoredEntries, writer: str, changes: LocationUpdate, *, first: int = 0, prefix: str = ""
 ) -> dict[str, int]:
     """Keep changes in the store; returns the names of the chunks, and the bytes of each.
 
     Args:
-        store: of the index.
+        index: that the transaction changes.
         writer: identity of the transaction.
         changes: to keep.
         first: the number of the first chunk.
@@ -50,13 +49,14 @@ def write_chunks(
     """
     columns = [changes.record_keys, changes.partition_paths, changes.file_ids]
     batch = pa.record_batch(columns, schema=_SCHEMA)
-    starts = range(0, batch.num_rows, _ROWS_PER_CHUNK)
+    store, rows_per_chunk = index.store, index.limits.rows_per_chunk
+    starts = range(0, batch.num_rows, rows_per_chunk)
     sizes: dict[str, int] = {}
     for start, number in zip(starts, numbered(len(starts), first), strict=True):
         sink = pa.BufferOutputStream()
         options = ipc.IpcWriteOptions(compression="zstd")
         with ipc.new_stream(sink, _SCHEMA, options=options) as stream:
-            stream.write_batch(batch.slice(start, _ROWS_PER_CHUNK))
+            stream.write_batch(batch.slice(start, rows_per_chunk))
         content = sink.getvalue().to_pybytes()
         name = f"{prefix}{number}"
         if not store.compare_and_set(_name(writer, name), None, content):
@@ -66,9 +66,9 @@ def write_chunks(
     return sizes
 
 
-def may_stay(sizes: Sequence[int]) -> bool:
+def may_stay(sizes: Sequence[int], limits: IndexLimits) -> bool:
     """Whether the chunks of a transaction, given their bytes, are small enough to stay after they were applied."""
-    return len(sizes) == 1 and sizes[0] <= _MOST_BYTES_KEPT
+    return len(sizes) == 1 and sizes[0] <= limits.bytes_kept
 
 
 def read_chunks(store: Store, writer: str, names: Sequence[str]) -> Iterator[LocationUpdate]:

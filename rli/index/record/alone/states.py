@@ -66,7 +66,7 @@ class OpenTransaction:
 
     def __init__(self, begun: Begun) -> None:
         self._begun = begun
-        self._changes = StagedChanges(begun.index.store, begun.writer, begun.snapshot)
+        self._changes = StagedChanges(begun.index, begun.writer, begun.snapshot)
 
     def stage(self, changes: LocationUpdate) -> None:
         """See ``IndexTransaction.stage``."""

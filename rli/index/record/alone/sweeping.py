@@ -14,9 +14,10 @@ from uuid import uuid4
 
 from rli.hudi.timeline.instant import new_instant_time
 from rli.index.record.alone import staging
-from rli.index.record.alone.applying import TRANSACTIONS_KEPT, apply_transactions
+from rli.index.record.alone.applying import apply_transactions
 from rli.index.record.alone.prepared import all_prepared, finish_decided, forget
 from rli.index.record.alone.prepared_record import Prepared, State
+from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.entries.owner import PROCESSES, StagingProcess
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import SWEEP, TRANSACTION
@@ -55,7 +56,7 @@ def _remove_transactions(index: StoredEntries, token: str) -> int:
         log = apply_transactions(index)
         # After the log: a transaction that is prepared by now is announced in the log, or will find our record there.
         prepared = _prepared_without(index, token)
-        newest = _newest(log)
+        newest = _newest(log, index.limits)
         needed: set[str] = set().union(*(staging.full_names(p.writer, p.staged.chunks) for p in prepared))
         needed.update(*(staging.full_names(record.writer, record.staged.chunks) for record in newest))
         unneeded = [name for name in staging.names_of(index.store, token) if name not in needed]
@@ -80,9 +81,9 @@ def _prepared_without(index: StoredEntries, token: str) -> list[Prepared]:
     return all_prepared(index)
 
 
-def _newest(log: LogState) -> Sequence[LogRecord]:
+def _newest(log: LogState, limits: IndexLimits) -> Sequence[LogRecord]:
     """The records of transactions whose chunks are kept, and those whose chunks may be on their way out."""
-    return log.records_after(max(0, log.head - TRANSACTIONS_KEPT - 1))
+    return log.records_after(max(0, log.head - limits.transactions_kept - 1))
 
 
 def withdraw(index: StoredEntries, log: LogState, writers: Sequence[str]) -> bool:

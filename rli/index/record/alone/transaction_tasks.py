@@ -61,7 +61,7 @@ class TransactionTasks:
 
     def _staged(self, changes: LocationUpdate, *, is_deleted: bool) -> StagedPart:
         require_distinct(changes.record_keys)
-        sizes = staging.write_chunks(self.index.store, self.writer, changes, prefix=f"{uuid4().hex}-")
+        sizes = staging.write_chunks(self.index, self.writer, changes, prefix=f"{uuid4().hex}-")
         keys = len(changes.record_keys)
         counts = (0, keys) if is_deleted else (keys, 0)
         return StagedPart(sizes, *counts, frozenset(changes.file_groups()))

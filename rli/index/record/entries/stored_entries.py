@@ -17,6 +17,7 @@ from rli.codec.entries import ABSENT, Entries
 from rli.codec.key_codec import KeyCodec
 from rli.errors import CorruptIndexError
 from rli.index.record.entries.known_partitions import KnownPartitions
+from rli.index.record.entries.limits import DEFAULT_LIMITS, IndexLimits
 from rli.index.record.entries.owner import Owner
 from rli.index.record.entries.time_to_live import expired_before
 from rli.index.record.log.commit_log import CommitLog
@@ -33,10 +34,6 @@ from rli.telemetry.store_calls import store_call
 _KEYS_AT_ONCE: Final = 1 << 18
 """Stored keys that are looked up together, where one record key has a stored key in each partition."""
 
-_KEYS_OF_THREAD: Final = 1 << 19
-"""Keys that a thread looks up at a time: their arrays are small enough that the C library keeps their memory for the next ones,
-and large enough that threads rarely wait for Python's lock."""
-
 
 class StoredEntries:
     """What an index keeps in its store: an entry for each key, the commit log, and how far it was applied.
@@ -52,9 +49,10 @@ class StoredEntries:
         scope: where a record key is unique.
         partitions: those that the index knows.
         ttl: seconds for which a key is known after the last commit that wrote its record; None: for ever.
+        limits: of the work at a time.
     """
 
-    def __init__(self, store: Store, settings: IndexSettings) -> None:
+    def __init__(self, store: Store, settings: IndexSettings, limits: IndexLimits = DEFAULT_LIMITS) -> None:
         self.store = store
         self.settings = settings
         self.codec = KeyCodec(settings)
@@ -62,6 +60,7 @@ class StoredEntries:
         self.owner = Owner(store)
         self.scope = settings.scope
         self.ttl = settings.ttl
+        self.limits = limits
         self.partitions = KnownPartitions(settings.partitions)
         self._shown_url = str(IndexUrl(store.url, settings.scope, settings.partitions, settings.ttl))
 
@@ -108,9 +107,10 @@ class StoredEntries:
         Raises:
             IndexNotReadyError: a part of the store has lost entries of these commits.
         """
-        if len(stored_keys) <= _KEYS_OF_THREAD or not self.store.gains_by_threads:
+        at_once = self.limits.keys_of_thread
+        if len(stored_keys) <= at_once or not self.store.gains_by_threads:
             return self._get_together(stored_keys, applied)
-        parts = [stored_keys.slice(start, _KEYS_OF_THREAD) for start in range(0, len(stored_keys), _KEYS_OF_THREAD)]
+        parts = [stored_keys.slice(start, at_once) for start in range(0, len(stored_keys), at_once)]
         return np.concatenate([*InThreads().run(lambda part: self._get_together(part, applied), parts)])
 
     def _get_together(self, stored_keys: pa.Array, applied: int) -> Entries:

@@ -1,0 +1,33 @@
+"""How much a record index does, reads or keeps at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLimits:
+    """Bounds of the work on a record index. Not stored: processes with other limits share an index.
+
+    Attributes:
+        keys_of_thread: keys that a thread looks up at a time: their arrays are small enough that the C library keeps their
+            memory for the next ones, and large enough that threads rarely wait for Python's lock.
+        rows_per_chunk: staged changes that one control record of the store has at most.
+        transactions_kept: so many of the newest transactions keep their staged changes if these are small: others check
+            against them (P29).
+        bytes_kept: of staged changes that are small enough for that.
+        keys_looked_up: of a transaction, between two looks at the commit log; fewer where more transactions are committed (P29).
+        fewest_looked_up: of them.
+        look_ups_per_read: to read the changes of one transaction costs about as much as so many look-ups.
+    """
+
+    keys_of_thread: int = 1 << 19
+    rows_per_chunk: int = 100_000
+    transactions_kept: int = 64
+    bytes_kept: int = 512 << 10
+    keys_looked_up: int = 16_384
+    fewest_looked_up: int = 1024
+    look_ups_per_read: int = 1024
+
+
+DEFAULT_LIMITS = IndexLimits()
