@@ -9,9 +9,7 @@ import pyarrow as pa
 
 from rli.errors import InvalidInputError
 
-_NO_TABLE: Final = (
-    "the records are not a table: type={}{}; give a pyarrow.Table, record batches or their reader, or a data frame"
-)
+_TAKEN: Final = "give a pyarrow.Table, record batches or their reader, or a data frame"
 
 
 def as_arrow_table(records: Any) -> pa.Table:
@@ -45,10 +43,12 @@ def _as_table(records: Any) -> pa.Table:
         if isinstance(records, Sequence) and records and all(isinstance(part, pa.RecordBatch) for part in records):
             return pa.Table.from_batches(records)
     except (pa.ArrowException, AttributeError, TypeError) as error:
-        raise InvalidInputError(_NO_TABLE.format(type(records).__name__, f" ({error})")) from error
+        raise InvalidInputError(
+            f"the records are not a table: type={type(records).__name__} ({error})", remedy=_TAKEN
+        ) from error
     if hasattr(type(records), "collect") and hasattr(type(records), "columns"):
         raise InvalidInputError(
-            f"the records are a plan of a data frame, not computed yet: type={type(records).__name__}; collect it, or, for a "
-            "frame of Spark, call the function of rli_spark"
+            f"the records are a plan of a data frame, not computed yet: type={type(records).__name__}",
+            remedy="collect it, or, for a frame of Spark, call the function of rli_spark",
         )
-    raise InvalidInputError(_NO_TABLE.format(type(records).__name__, ""))
+    raise InvalidInputError(f"the records are not a table: type={type(records).__name__}", remedy=_TAKEN)

@@ -1,7 +1,7 @@
 """The error tree, grouped by what a caller does about an error.
 
-Every message says what happened, on what (values last, as ``key=value``), and then, after the last semicolon, what to do. The
-error of a driver or of the file system is kept as ``__cause__``. Every class survives pickling, because executors send
+Every error says what happened, on what (values last, as ``key=value``), and what to do: its remedy, which is a field, and
+ends the message. The error of a driver or of the file system is kept as ``__cause__``. Every class survives pickling, because executors send
 their errors to the driver.
 """
 
@@ -13,43 +13,37 @@ from typing import Any, Final, Self
 NOTHING_WRITTEN: Final = "nothing was written"
 """What the error of a write says if the table is as it was before."""
 
-_REMEDY: Final = "; "
-
 
 class RliError(Exception):
     """Base of every error that rli raises on purpose.
 
     >>> import rli
-    >>> error = rli.SettingsError("no such option: option=nme; use name")
+    >>> error = rli.SettingsError("no such option: option=nme", remedy="use name")
+    >>> str(error)
+    'no such option: option=nme; use name'
     >>> error.problem, error.remedy
     ('no such option: option=nme', 'use name')
 
     Args:
-        message: the whole message; or only what happened, with a ``remedy``.
-        remedy: what to do. Without it, the words after the message's last semicolon say so.
+        problem: what happened, and on what.
+        remedy: what to do; None if nothing can be done.
+
+    Attributes:
+        remedy: as the argument.
     """
 
-    def __init__(self, message: str = "", *, remedy: str | None = None) -> None:
-        super().__init__(message if remedy is None else f"{message}{_REMEDY}{remedy}")
-        self._remedy = remedy
+    def __init__(self, problem: str = "", *, remedy: str | None = None) -> None:
+        super().__init__(problem if remedy is None else f"{problem}; {remedy}")
+        self.remedy = remedy
 
     @property
     def problem(self) -> str:
         """What happened, and on what."""
-        return str(self) if self.remedy is None else str(self).removesuffix(f"{_REMEDY}{self.remedy}")
-
-    @property
-    def remedy(self) -> str | None:
-        """What to do; None if the message does not say."""
-        if self._remedy is not None:
-            return self._remedy
-        _, semicolon, remedy = str(self).rpartition(_REMEDY)
-        return remedy if semicolon else None
+        return str(self) if self.remedy is None else str(self).removesuffix(f"; {self.remedy}")
 
     def with_problem(self, problem: str) -> Self:
         """The same error, with other words for what happened, and on what."""
-        remedy = self.remedy
-        self.args = (problem if remedy is None else f"{problem}{_REMEDY}{remedy}",)
+        self.args = (problem if self.remedy is None else f"{problem}; {self.remedy}",)
         return self
 
 
@@ -77,8 +71,8 @@ class InvalidInputError(RliError):
             error is of no single record.
     """
 
-    def __init__(self, message: str = "", *, remedy: str | None = None, row: int | None = None) -> None:
-        super().__init__(message, remedy=remedy)
+    def __init__(self, problem: str = "", *, remedy: str | None = None, row: int | None = None) -> None:
+        super().__init__(problem, remedy=remedy)
         self.row = row
 
 
@@ -166,14 +160,14 @@ class ConflictError(RliError):
 
     def __init__(
         self,
-        message: str,
+        problem: str,
         *,
         keys: tuple[str, ...] = (),
         key_count: int = 0,
         instants: tuple[str, ...] = (),
         remedy: str | None = None,
     ) -> None:
-        super().__init__(message, remedy=remedy)
+        super().__init__(problem, remedy=remedy)
         self.keys = keys
         self.key_count = key_count
         self.instants = instants

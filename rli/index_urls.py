@@ -87,7 +87,8 @@ class IndexUrl:
     def _require_possible(self) -> None:
         if self.partitions is not None and self.scope is Scope.GLOBAL:
             raise SettingsError(
-                f"an index of some partitions cannot tell whether a key is in another one: url={self}; add scope=partition"
+                f"an index of some partitions cannot tell whether a key is in another one: url={self}",
+                remedy="add scope=partition",
             )
 
 
@@ -98,7 +99,10 @@ def _name_of(item: str) -> str:
 def _value_of(name: str, own: list[str], url: str) -> str | None:
     values = [item.partition("=")[2] for item in own if _name_of(item) == name]
     if len(values) > 1:
-        raise SettingsError(f"an option is given more than once: {name}={','.join(values)} url={without_password(url)}")
+        raise SettingsError(
+            f"an option is given more than once: {name}={','.join(values)} url={without_password(url)}",
+            remedy="give it once",
+        )
     return values[0] if values else None
 
 
@@ -106,8 +110,8 @@ def _scope_in(own: list[str], url: str) -> Scope:
     values = [item.partition("=")[2] for item in own if _name_of(item) == _SCOPE]
     if len(values) > 1 or not set(values) <= set(Scope):
         raise SettingsError(
-            f"the scope of an index is one of {', '.join(Scope)}: scope={','.join(values)} "
-            f"url={without_password(url)}; give one of them, or leave it out"
+            f"the scope of an index is one of {', '.join(Scope)}: scope={','.join(values)} url={without_password(url)}",
+            remedy="give one of them, or leave it out",
         )
     return Scope(values[0]) if values else Scope.GLOBAL
 
@@ -121,8 +125,11 @@ def _pattern_in(own: list[str], url: str) -> str | None:
         require_pattern(pattern)
     except (UnicodeError, ValueError) as error:
         raise SettingsError(
-            f"not a regular expression: partitions={stored!r} ({error}) url={without_password(url)}; give one of "
-            "RE2, without look-around, that matches whole partition paths, such as partitions=day=2026-11-.*"
+            f"not a regular expression: partitions={stored!r} ({error}) url={without_password(url)}",
+            remedy=(
+                "give one of RE2, without look-around, that matches whole partition paths, such as "
+                "partitions=day=2026-11-.*"
+            ),
         ) from error
     return pattern
 
@@ -134,7 +141,7 @@ def _ttl_in(own: list[str], url: str) -> int | None:
     seconds = parse_duration(stored)
     if seconds is None:
         raise SettingsError(
-            f"not a time to live: ttl={stored} url={without_password(url)}; give a number of days, hours, minutes or "
-            "seconds, such as ttl=30d, ttl=12h, ttl=90m or ttl=45s"
+            f"not a time to live: ttl={stored} url={without_password(url)}",
+            remedy="give a number of days, hours, minutes or seconds, such as ttl=30d, ttl=12h, ttl=90m or ttl=45s",
         )
     return seconds

@@ -51,7 +51,7 @@ class StoredSettings(BaseModel):
         try:
             return cls(**values)
         except ValidationError as error:
-            raise SettingsError(_describe(error)) from error
+            raise SettingsError(_describe(error), remedy="give other values (docs/reference/settings.md)") from error
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:
@@ -61,7 +61,7 @@ class StoredSettings(BaseModel):
         except ValidationError as error:
             # No version takes fields of later ones: what it does not know, it would not heed.
             raise SettingsError(
-                f"{_describe(error)}; if a newer version of rli has written them, use that version"
+                _describe(error), remedy="if a newer version of rli has written them, use that version"
             ) from error
 
     def to_json(self) -> bytes:

@@ -85,7 +85,8 @@ class Ceiling:
         if delay > _CLOCK_ERROR_SECONDS:
             raise StoreUnavailableError(
                 f"the turn under ops_per_second is too far away: store={self._client.settings.location} "
-                f"seconds={delay:.0f}; the clock of this machine is behind that of HBase: set it"
+                f"seconds={delay:.0f}",
+                remedy="the clock of this machine is behind that of HBase: set it",
             )
         if delay > 0:
             self._pause(delay)

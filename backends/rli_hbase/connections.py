@@ -71,7 +71,9 @@ class Connections:
 
     def _take(self) -> happybase.Connection:
         if self._is_closed:
-            raise StoreUnavailableError(f"the store was closed: store={self._settings.location}; open it again")
+            raise StoreUnavailableError(
+                f"the store was closed: store={self._settings.location}", remedy="open it again"
+            )
         if self._idle.process != os.getpid():
             self._idle = _Idle()
         with self._idle.lock:

@@ -101,7 +101,8 @@ class ControlRecords:
             if state == read:
                 raise CorruptIndexError(
                     f"a control record has lost a part of its value: store={self._client.settings.location} "
-                    f"name={name}; drop the index and bootstrap it again"
+                    f"name={name}",
+                    remedy="drop the index and bootstrap it again",
                 )
         return state.body if state is not None and state.kind is Kind.HERE else None
 
@@ -127,8 +128,8 @@ class ControlRecords:
         # that state, nobody knows.
         if stored is None or not (stored.has_whole_history or (before is not None and stored.followed(before.token))):
             raise StoreUnavailableError(
-                f"unknown whether a control record was set: store={self._client.settings.location} "
-                f"name={name}; read it, and try again"
+                f"unknown whether a control record was set: store={self._client.settings.location} name={name}",
+                remedy="read it, and try again",
             )
         return False
 

@@ -78,7 +78,7 @@ class RecordState:
             end = 2 + TOKEN_WIDTH * (1 + cell[1 + TOKEN_WIDTH])
         except (ValueError, IndexError) as error:
             raise CorruptIndexError(
-                f"a control record is damaged: bytes={len(cell)}; drop the index and bootstrap it again"
+                f"a control record is damaged: bytes={len(cell)}", remedy="drop the index and bootstrap it again"
             ) from error
         tokens = [cell[start : start + TOKEN_WIDTH] for start in range(2 + TOKEN_WIDTH, end, TOKEN_WIDTH)]
         return cls(kind, cell[1 : 1 + TOKEN_WIDTH], tuple(tokens), cell[end:])

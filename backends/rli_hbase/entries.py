@@ -79,7 +79,7 @@ def from_cells(cells: Iterable[bytes | None]) -> Entries:
     """
     every = [_ABSENT if cell is None else cell for cell in cells]
     if any(len(cell) != ENTRY_WIDTH for cell in every):
-        raise CorruptIndexError("corrupt index entry; drop the index and bootstrap it again")
+        raise CorruptIndexError("corrupt index entry", remedy="drop the index and bootstrap it again")
     return np.frombuffer(b"".join(every), dtype=">u8").astype(np.uint64)
 
 

@@ -106,25 +106,29 @@ def never_answered(settings: HbaseSettings, cause: BaseException | None) -> Stor
     """What to raise where servers take connections and not one call was ever answered."""
     return StoreUnavailableError(
         f"the Thrift server takes connections and never answers: store={settings.location} "
-        f"transport={settings.transport} protocol={settings.protocol} last cause={cause!r}; check that transport= and "
-        "protocol= in the URL match the server's start options (framed, compact), and that HBase itself is up"
+        f"transport={settings.transport} protocol={settings.protocol} last cause={cause!r}",
+        remedy=(
+            "check that transport= and protocol= in the URL match the server's start options (framed, compact), and "
+            "that HBase itself is up"
+        ),
     )
 
 
 def _translated(error: Exception, location: str) -> Exception:
     if is_table_missing(error):
-        return IndexNotFoundError(f"there is no table of this name: store={location}; create the index first")
+        return IndexNotFoundError(f"there is no table of this name: store={location}", remedy="create the index first")
     if is_family_missing(error):
         return SettingsError(
-            f"the table has other column families than an index has: store={location}; name another table"
+            f"the table has other column families than an index has: store={location}", remedy="name another table"
         )
     if isinstance(error, TProtocolException):
         return SettingsError(
-            f"the server does not speak this protocol ({error!r}): store={location}; "
-            "set transport= and protocol= as the Thrift server is started"
+            f"the server does not speak this protocol ({error!r}): store={location}",
+            remedy="set transport= and protocol= as the Thrift server is started",
         )
     return StoreUnavailableError(
-        f"the store refuses the request ({_detail(error)}): store={location}; look into the logs of HBase's servers"
+        f"the store refuses the request ({_detail(error)}): store={location}",
+        remedy="look into the logs of HBase's servers",
     )
 
 

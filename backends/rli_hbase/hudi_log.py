@@ -81,8 +81,8 @@ class HudiLog:
             self.refresh()
         if not self._knows(entries):
             raise CorruptIndexError(
-                f"entries of unknown commits: sequence={sequences(entries).max()} "
-                f"last={len(self._times) - 1}; add commits to the index's log before their entries"
+                f"entries of unknown commits: sequence={sequences(entries).max()} last={len(self._times) - 1}",
+                remedy="add commits to the index's log before their entries",
             )
 
     def time_of(self, sequence: int) -> int:

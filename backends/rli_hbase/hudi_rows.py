@@ -90,7 +90,8 @@ def rows_of(keys: EncodedKeys) -> list[bytes]:
         position = pc.index(unfit, True).as_py()
         raise InvalidKeyError(
             f"HBase does not take this record key as a row: key={record_keys[position].as_py()[:_SHOWN]!r} "
-            f"bytes={lengths[position]} most={MAX_KEY_BYTES}; keep this index in another store or without schema=hudi"
+            f"bytes={lengths[position]} most={MAX_KEY_BYTES}",
+            remedy="keep this index in another store or without schema=hudi",
         )
     rows: list[bytes] = texts.to_pylist()
     return rows
@@ -101,5 +102,7 @@ def keys_of(rows: Sequence[bytes]) -> list[tuple[Positions, EncodedKeys]]:
     try:
         texts = pa.array(rows, pa.binary()).cast(pa.string())
     except pa.ArrowInvalid as error:
-        raise CorruptIndexError("a row of the table is not text; remove rows foreign to Hudi's index") from error
+        raise CorruptIndexError(
+            "a row of the table is not text", remedy="remove rows foreign to Hudi's index"
+        ) from error
     return [(positions, EncodedKeys(keys, np.zeros(len(keys), np.uint16))) for positions, keys in codec.encode(texts)]

@@ -48,16 +48,19 @@ class HudiStore(ControlledStore):
         # An index of some partitions has that scope, too.
         if settings.scope is not Scope.GLOBAL:
             raise SettingsError(
-                f"Hudi's HBase index is global: url={self._url} scope={settings.scope}; leave scope or schema out"
+                f"Hudi's HBase index is global: url={self._url} scope={settings.scope}",
+                remedy="leave scope or schema out",
             )
         if settings.ttl is not None:
             raise SettingsError(
-                f"keys of Hudi's HBase index do not expire: url={self._url} ttl={settings.ttl}; leave ttl or schema out"
+                f"keys of Hudi's HBase index do not expire: url={self._url} ttl={settings.ttl}",
+                remedy="leave ttl or schema out",
             )
         if settings.key_mode is KeyMode.DIGEST or settings.shard_count != 1:
             raise SettingsError(
                 f"Hudi's schema uses whole record keys as rows, without shards: url={self._url} "
-                f"key_mode={settings.key_mode} shards={settings.shard_count}; use key_mode=exact and one shard"
+                f"key_mode={settings.key_mode} shards={settings.shard_count}",
+                remedy="use key_mode=exact and one shard",
             )
 
     def get(self, keys: EncodedKeys) -> Entries:

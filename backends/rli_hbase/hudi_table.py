@@ -33,13 +33,14 @@ def require_hudi_table(client: Client) -> None:
 def _require_suitable(client: Client, family: Any) -> None:
     if family is None:
         raise SettingsError(
-            f"not a Hudi HBase-index table: store={client.settings.location} expected family={FAMILY.decode()}; "
-            "name another table, or leave schema= out"
+            f"not a Hudi HBase-index table: store={client.settings.location} expected family={FAMILY.decode()}",
+            remedy="name another table, or leave schema= out",
         )
     if family.maxVersions < VERSIONS:
         raise SettingsError(
             f"the table keeps too few versions: store={client.settings.location} family={FAMILY.decode()} "
-            f"versions={family.maxVersions}; in the HBase shell: {_more_versions(client)}"
+            f"versions={family.maxVersions}",
+            remedy=f"in the HBase shell: {_more_versions(client)}",
         )
 
 

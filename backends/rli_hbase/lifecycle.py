@@ -37,7 +37,9 @@ def find_generation(client: Client, version: int = VERSION) -> bytes:
     """
     generation = client.call(lambda thrift: _read(client, thrift))
     if generation is None or generation == _DROPPED:
-        raise IndexNotFoundError(f"there is no index in this table: store={client.settings.location}; create it first")
+        raise IndexNotFoundError(
+            f"there is no index in this table: store={client.settings.location}", remedy="create it first"
+        )
     client.call(lambda thrift: require_lasting(client, FAMILIES, thrift))
     return _checked(client, generation, version)
 
@@ -141,12 +143,13 @@ def _checked(client: Client, generation: bytes, version: int) -> bytes:
     if generation[0] != version:
         raise IndexMismatchError(
             f"the index has a format of another version: store={client.settings.location} version={generation[0]} "
-            f"known={version}; open it with the version of rli that made it"
+            f"known={version}",
+            remedy="open it with the version of rli that made it",
         )
     return generation
 
 
 def _was_dropped(client: Client) -> IndexNotFoundError:
     return IndexNotFoundError(
-        f"the index was dropped: store={client.settings.location}; create it again, and open it again"
+        f"the index was dropped: store={client.settings.location}", remedy="create it again, and open it again"
     )

@@ -73,9 +73,9 @@ class HbaseSettings(StoredSettings):
         parts = urlsplit(url)
         if "@" in parts.netloc:
             # The URL is not repeated: what stands there may be a secret.
-            raise SettingsError(f"the URL names a user, but HBase's Thrift server has no log-in; use {_FORM}")
+            raise SettingsError("the URL names a user, but HBase's Thrift server has no log-in", remedy=f"use {_FORM}")
         if parts.path not in {"", "/"} or parts.fragment or not parts.netloc:
-            raise SettingsError(f"not a URL of an HBase store: url={without_password(url)}; use {_FORM}")
+            raise SettingsError(f"not a URL of an HBase store: url={without_password(url)}", remedy=f"use {_FORM}")
         servers = tuple(_server(item, url) for item in parts.netloc.split(","))
         return cls.of(servers=servers, **_options(parts.query, url))
 
@@ -90,7 +90,8 @@ def _server(text: str, url: str) -> ThriftServer:
     host, _, port = text.partition(":")
     if not host or not (port or str(_DEFAULT_PORT)).isdecimal() or int(port or _DEFAULT_PORT) > 0xFFFF:
         raise SettingsError(
-            f"not a Thrift server: server={text} url={without_password(url)}; name each as host:port, separated by commas"
+            f"not a Thrift server: server={text} url={without_password(url)}",
+            remedy="name each as host:port, separated by commas",
         )
     return ThriftServer(host, int(port or _DEFAULT_PORT))
 
@@ -101,15 +102,20 @@ def _options(query: str, url: str) -> dict[str, str]:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError as error:
         raise SettingsError(
-            f"options of the URL are not name=value pairs: url={without_password(url)}; known options: {known}"
+            f"options of the URL are not name=value pairs: url={without_password(url)}",
+            remedy=f"known options: {known}",
         ) from error
     options: dict[str, str] = {}
     for name, value in pairs:
         if name not in _OPTIONS:
-            raise SettingsError(f"unknown option: option={name} url={without_password(url)}; known options: {known}")
+            raise SettingsError(
+                f"unknown option: option={name} url={without_password(url)}", remedy=f"known options: {known}"
+            )
         if name in options:
-            raise SettingsError(f"an option is given twice: option={name} url={without_password(url)}; give it once")
+            raise SettingsError(
+                f"an option is given twice: option={name} url={without_password(url)}", remedy="give it once"
+            )
         options[name] = value
     if "table" not in options:
-        raise SettingsError(f"the URL names no table: url={without_password(url)}; use {_FORM}")
+        raise SettingsError(f"the URL names no table: url={without_password(url)}", remedy=f"use {_FORM}")
     return options

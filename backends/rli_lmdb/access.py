@@ -24,7 +24,8 @@ def refusal_to_write(path: str) -> StoreReadOnlyError:
     """Why the environment in a folder cannot be written."""
     if os.statvfs(path).f_flag & os.ST_RDONLY:
         return StoreReadOnlyError(
-            f"the index lies on read-only media: path={path}; look-ups and reads work there, writes where it can be written"
+            f"the index lies on read-only media: path={path}",
+            remedy="look-ups and reads work there, writes where it can be written",
         )
     return StoreReadOnlyError(
         f"this user may only read the index: path={path} uid={os.geteuid()}",

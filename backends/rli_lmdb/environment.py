@@ -195,8 +195,8 @@ class Environment:
             if self._lmdb.reader_check():
                 return
         raise StoreUnavailableError(
-            f"too many readers at once: path={self.path} limit={_MAX_READERS}; "
-            "let fewer processes and threads read, then try again"
+            f"too many readers at once: path={self.path} limit={_MAX_READERS}",
+            remedy="let fewer processes and threads read, then try again",
         ) from error
 
     def _map_size(self) -> int:
@@ -204,8 +204,8 @@ class Environment:
 
     def _no_room(self) -> StoreUnavailableError:
         return StoreUnavailableError(
-            f"the index file's map cannot grow: path={self.path} bytes={self._map_size()}; "
-            "check the limit of address space of this process"
+            f"the index file's map cannot grow: path={self.path} bytes={self._map_size()}",
+            remedy="check the limit of address space of this process",
         )
 
 

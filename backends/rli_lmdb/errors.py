@@ -38,16 +38,19 @@ def translated_errors(path: str) -> Iterator[None]:
         raise
     except _DAMAGE as error:
         raise CorruptIndexError(
-            f"the index file is damaged or not an LMDB file ({error}): path={path}; "
-            "remove the folder and bootstrap the index from its table"
+            f"the index file is damaged or not an LMDB file ({error}): path={path}",
+            remedy="remove the folder and bootstrap the index from its table",
         ) from error
     except (lmdb.Error, OSError) as error:
         if os.strerror(errno.EAGAIN) in str(error):
             raise StoreUnavailableError(
-                f"another container has the index open in a process with the same id: path={path} pid={os.getpid()}; "
-                "LMDB tells processes apart by their ids: let the containers share a process id namespace "
-                "(docker run --pid, shareProcessNamespace), or use a server such as Redis"
+                f"another container has the index open in a process with the same id: path={path} pid={os.getpid()}",
+                remedy=(
+                    "LMDB tells processes apart by their ids: let the containers share a process id namespace (docker "
+                    "run --pid, shareProcessNamespace), or use a server such as Redis"
+                ),
             ) from error
         raise StoreUnavailableError(
-            f"the index file cannot be used ({error}): path={path}; check free space and permissions, then try again"
+            f"the index file cannot be used ({error}): path={path}",
+            remedy="check free space and permissions, then try again",
         ) from error

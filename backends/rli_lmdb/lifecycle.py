@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 from weakref import finalize
 
@@ -28,7 +28,9 @@ from rli_lmdb.registry import AnyEnvironment, abandon, acquire, release
 
 T = TypeVar("T")
 
-_NOT_FOUND: Final = "there is no index in this folder: path={}; create it first"
+
+def _not_found(path: str) -> IndexNotFoundError:
+    return IndexNotFoundError(f"there is no index in this folder: path={path}", remedy="create it first")
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -65,7 +67,7 @@ class OpenIndex:
         """Names the data file; raises ``IndexNotFoundError`` if it is gone."""
         identity = self.environment.identity
         if identity is None:
-            raise IndexNotFoundError(_NOT_FOUND.format(self.path))
+            raise _not_found(self.path)
         return home_of_file(identity)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -87,8 +89,8 @@ class OpenIndex:
         """
         if identity_of(self.path) != self.environment.identity:
             raise IndexNotFoundError(
-                f"the files of the index were removed while it was open: path={self.path}; create it again, and open it "
-                "again"
+                f"the files of the index were removed while it was open: path={self.path}",
+                remedy="create it again, and open it again",
             )
 
     def database_names(self) -> list[bytes]:
@@ -108,7 +110,9 @@ class OpenIndex:
 
     def _checked(self, work: Callable[[Transaction], T], transaction: Transaction) -> T:
         if transaction.get(GENERATION, db=self.meta) != self.generation:
-            raise IndexNotFoundError(f"the index was dropped: path={self.path}; create it again, and open it again")
+            raise IndexNotFoundError(
+                f"the index was dropped: path={self.path}", remedy="create it again, and open it again"
+            )
         return work(transaction)
 
 
@@ -123,7 +127,7 @@ def open_index(path: str, *, create: bool) -> OpenIndex:
         StoreUnavailableError: the folder cannot be read or written.
     """
     if os.path.exists(path) and not os.path.isdir(path):
-        raise SettingsError(f"not a folder: path={path}; name the folder of the index")
+        raise SettingsError(f"not a folder: path={path}", remedy="name the folder of the index")
     if create:
         with translated_errors(path):
             os.makedirs(path, exist_ok=True)
@@ -152,7 +156,7 @@ def _sync(path: str, environment: AnyEnvironment) -> None:
 
 def _require_file(path: str, *, create: bool) -> None:
     if not create and identity_of(path) is None:
-        raise IndexNotFoundError(_NOT_FOUND.format(path))
+        raise _not_found(path)
 
 
 def _remove_leftovers(path: str) -> None:
@@ -167,7 +171,7 @@ def _remove_leftovers(path: str) -> None:
     finally:
         release(environment)
     if not all(is_ours(name) for name in names):
-        raise SettingsError(f"another database is in this folder: path={path}; name an empty folder")
+        raise SettingsError(f"another database is in this folder: path={path}", remedy="name an empty folder")
     _remove_files(path)
 
 
@@ -179,7 +183,7 @@ def _opened(environment: AnyEnvironment, *, create: bool) -> OpenIndex:
     if is_new and meta is not None:
         generation = _write_generation(environment, meta)
     if generation is None or control is None or meta is None:
-        raise IndexNotFoundError(_NOT_FOUND.format(environment.path))
+        raise _not_found(environment.path)
     return OpenIndex(environment, generation, meta, control)
 
 
@@ -202,7 +206,8 @@ def _generation(environment: AnyEnvironment) -> bytes | None:
     if generation is not None and generation[0] != VERSION:
         raise IndexMismatchError(
             f"the index has a format of another version: path={environment.path} version={generation[0]} "
-            f"known={VERSION}; open it with the version of rli that made it"
+            f"known={VERSION}",
+            remedy="open it with the version of rli that made it",
         )
     return generation
 

@@ -27,8 +27,8 @@ class LongTable(EntryTable):
                 continue
             if value[ENTRY_WIDTH:] != key:
                 raise CorruptIndexError(
-                    f"two keys share a digest, or an entry is damaged: key={key[:80]!r} bytes={len(key)}; "
-                    "bootstrap the index from its table"
+                    f"two keys share a digest, or an entry is damaged: key={key[:80]!r} bytes={len(key)}",
+                    remedy="bootstrap the index from its table",
                 )
             found[position] = int.from_bytes(value[:ENTRY_WIDTH], "big")
         return found

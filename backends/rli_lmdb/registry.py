@@ -32,8 +32,8 @@ class _Registry:
             identity = identity_of(path)
             if any(identity == inherited.identity for inherited in self._inherited):
                 raise StoreUnavailableError(
-                    f"this process was forked from one that has the index open: path={path}; "
-                    "close it before the fork, or start processes with spawn"
+                    f"this process was forked from one that has the index open: path={path}",
+                    remedy="close it before the fork, or start processes with spawn",
                 )
             if environment is None or environment.identity != identity:
                 environment = self._current[path] = _environment(path)

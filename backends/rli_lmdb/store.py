@@ -161,11 +161,11 @@ class LmdbStore(Store):
     def _opened(self) -> OpenIndex:
         index = self._index
         if index is None:
-            raise StoreUnavailableError(f"the store was closed: url={self._url}; open it again")
+            raise StoreUnavailableError(f"the store was closed: url={self._url}", remedy="open it again")
         if self._process != os.getpid():
             raise StoreUnavailableError(
-                f"the store was opened before a fork: url={self._url}; "
-                "close it before the fork, or start processes with spawn"
+                f"the store was opened before a fork: url={self._url}",
+                remedy="close it before the fork, or start processes with spawn",
             )
         return index
 

@@ -56,8 +56,8 @@ class UnlistedEnvironment:
                 raise self._damage(error) from error
             return result
         raise StoreUnavailableError(
-            f"the index changes too fast to be read without locks: path={self.path}; let this process write {LOCK_FILE} "
-            "there, or read fewer keys at once"
+            f"the index changes too fast to be read without locks: path={self.path}",
+            remedy=f"let this process write {LOCK_FILE} there, or read fewer keys at once",
         )
 
     def write(self, work: Callable[[Transaction], T]) -> T:
@@ -105,12 +105,14 @@ class UnlistedEnvironment:
         found = DataFile.open(path, self.identity, page_size) if page_size else None
         if found is None:
             if identity_of(self.path) != self.identity:
-                raise IndexNotFoundError(f"the files of the index were replaced: path={self.path}; open it again")
+                raise IndexNotFoundError(
+                    f"the files of the index were replaced: path={self.path}", remedy="open it again"
+                )
             raise self._damage("it has not the layout of LMDB 0.9")
         return found
 
     def _damage(self, reason: object) -> CorruptIndexError:
         return CorruptIndexError(
-            f"the index file is damaged or not an LMDB file ({reason}): path={self.path}; "
-            "remove the folder and bootstrap the index from its table"
+            f"the index file is damaged or not an LMDB file ({reason}): path={self.path}",
+            remedy="remove the folder and bootstrap the index from its table",
         )

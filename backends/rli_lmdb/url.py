@@ -12,5 +12,5 @@ def folder_of(url: str) -> str:
     """The folder that a URL names; raises ``SettingsError`` for a URL that has more than a path."""
     parts = urlsplit(url)
     if parts.netloc or parts.query or parts.fragment or not parts.path:
-        raise SettingsError(f"not a URL of an embedded store: url={without_password(url)}; use lmdb:///path")
+        raise SettingsError(f"not a URL of an embedded store: url={without_password(url)}", remedy="use lmdb:///path")
     return unquote(parts.path)

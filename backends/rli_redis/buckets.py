@@ -212,8 +212,8 @@ def _header(stamp: int, width_byte: int) -> bytes:
 
 def _no_bucket(size: int) -> CorruptIndexError:
     return CorruptIndexError(
-        f"a value of the index is not a bucket: bytes={size}; another program or a newer version of rli wrote "
-        "it: drop the index and bootstrap it again"
+        f"a value of the index is not a bucket: bytes={size}",
+        remedy="another program or a newer version of rli wrote it: drop the index and bootstrap it again",
     )
 
 

@@ -129,7 +129,8 @@ class ControlRecords:
             if outcome == _UNKNOWN:
                 raise StoreUnavailableError(
                     f"the answer to a change was lost, and its outcome is unknown: store={self._servers.name} "
-                    f"record={name}; read the record, then try again"
+                    f"record={name}",
+                    remedy="read the record, then try again",
                 )
             if outcome == _OTHER_EPOCH:
                 self._epochs.renew_for_change()

@@ -97,6 +97,7 @@ class Epochs:
 
     def _error(self) -> StoreRestartedError:
         return StoreRestartedError(
-            f"the server with the commit log was restarted or replaced since this write began: "
-            f"store={self._servers.name}; it may have lost records: try again"
+            "the server with the commit log was restarted or replaced since this write began: "
+            f"store={self._servers.name}",
+            remedy="it may have lost records: try again",
         )

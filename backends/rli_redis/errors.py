@@ -74,16 +74,17 @@ def _translated(store: str, error: Exception) -> SettingsError | StoreUnavailabl
             return refusal
     if isinstance(error, exceptions.MovedError):
         return SettingsError(
-            f"the Redis server is a node of a Redis Cluster: store={store}; use a URL that begins with redis+cluster://"
+            f"the Redis server is a node of a Redis Cluster: store={store}",
+            remedy="use a URL that begins with redis+cluster://",
         )
     if _says(error, "OOM"):
         return StoreUnavailableError(
-            f"the Redis server is full and refuses to write: store={store}; raise its maxmemory or free memory, "
-            "then write again: no commit of a table is lost"
+            f"the Redis server is full and refuses to write: store={store}",
+            remedy="raise its maxmemory or free memory, then write again: no commit of a table is lost",
         )
     return StoreUnavailableError(
-        f"the Redis server reports an error ({type(error).__name__}: {error}): store={store}; see its log, then try "
-        "again"
+        f"the Redis server reports an error ({type(error).__name__}: {error}): store={store}",
+        remedy="see its log, then try again",
     )
 
 
@@ -91,12 +92,13 @@ def explained(store: str, cause: BaseException) -> StoreUnavailableError | None:
     """The error for a cause that waiting did not mend, where more is to be said than that nobody answered."""
     if _says(cause, "READONLY"):
         return StoreUnavailableError(
-            f"the Redis server is a read-only replica: store={store}; name its master in the URL, or its sentinels"
+            f"the Redis server is a read-only replica: store={store}",
+            remedy="name its master in the URL, or its sentinels",
         )
     if _says(cause, "NOREPLICAS"):
         return StoreUnavailableError(
-            f"the Redis server has too few replicas to write ({cause}): store={store}; start them, or lower "
-            "min-replicas-to-write, then write again: no commit of a table is lost"
+            f"the Redis server has too few replicas to write ({cause}): store={store}",
+            remedy="start them, or lower min-replicas-to-write, then write again: no commit of a table is lost",
         )
     return None
 
@@ -105,23 +107,26 @@ def _refusal(store: str, cause: BaseException) -> SettingsError | None:
     """The error for what waiting does not mend."""
     if _says(cause, "NOPERM") or _NO_RIGHT_IN_SCRIPT in str(cause):
         return SettingsError(
-            f"the Redis user lacks a right ({cause}): store={store}; give it the keys {_KEYS} of the index's name, and "
-            "the commands that docs/stores/redis.md lists"
+            f"the Redis user lacks a right ({cause}): store={store}",
+            remedy=f"give it the keys {_KEYS} of the index's name, and the commands that docs/stores/redis.md lists",
         )
     if isinstance(cause, _REFUSALS):
         return SettingsError(
-            f"the Redis server refuses the log-in ({cause}): store={store}; give user and password in the credentials "
-            "file (docs/security.md), or the password in the environment variable RLI_REDIS_PASSWORD: it is sent only to "
-            "servers in --index, index= or RLI_REDIS_HOSTS"
+            f"the Redis server refuses the log-in ({cause}): store={store}",
+            remedy=(
+                "give user and password in the credentials file (docs/security.md), or the password in the environment "
+                "variable RLI_REDIS_PASSWORD: it is sent only to servers in --index, index= or RLI_REDIS_HOSTS"
+            ),
         )
     if _NO_DATABASE in str(cause):
         return SettingsError(
-            f"the Redis server has no database of this number: store={store}; it has 16 unless its setting databases "
-            "says otherwise, so use redis://host:port/0"
+            f"the Redis server has no database of this number: store={store}",
+            remedy="it has 16 unless its setting databases says otherwise, so use redis://host:port/0",
         )
     if _NO_CLUSTER in str(cause):
         return SettingsError(
-            f"the Redis server is not a node of a Redis Cluster: store={store}; use a URL that begins with redis://"
+            f"the Redis server is not a node of a Redis Cluster: store={store}",
+            remedy="use a URL that begins with redis://",
         )
     return None
 

@@ -64,13 +64,14 @@ def require_safe_servers(servers: Servers, *, is_cluster: bool, allow_eviction: 
                 _LOG.info("%s: store=%s %s", finding.check, servers.name, finding.detail)
         if server.is_in_cluster and not is_cluster:
             raise SettingsError(
-                f"the Redis server is a node of a Redis Cluster: store={servers.name} {server.name}; use a URL that begins "
-                "with redis+cluster://"
+                f"the Redis server is a node of a Redis Cluster: store={servers.name} {server.name}",
+                remedy="use a URL that begins with redis+cluster://",
             )
         if server.may_evict and not allow_eviction:
             raise SettingsError(
-                f"the Redis server may evict entries of the index, whose keys would then be inserted twice: "
-                f"store={servers.name} {server.name} maxmemory_policy={server.policy}; {_ADVICE_ON_EVICTION}"
+                "the Redis server may evict entries of the index, whose keys would then be inserted twice: "
+                f"store={servers.name} {server.name} maxmemory_policy={server.policy}",
+                remedy=f"{_ADVICE_ON_EVICTION}",
             )
 
 

@@ -98,7 +98,7 @@ class Presence:
                     continue
             if not create:
                 raise IndexNotFoundError(
-                    f"there is no index: store={self._servers.name} name={self._name}; create it first"
+                    f"there is no index: store={self._servers.name} name={self._name}", remedy="create it first"
                 )
             self._make(self._new_header() if header is None else header)
 
@@ -107,24 +107,27 @@ class Presence:
         header = self._read(0)
         if header is None or header.names(self._name) != names or header.state != _READY:
             raise IndexNotFoundError(
-                f"the index was dropped: store={self._servers.name} name={self._name}; create it again, and open it "
-                "again"
+                f"the index was dropped: store={self._servers.name} name={self._name}",
+                remedy="create it again, and open it again",
             )
 
     def lost(self, names: Names, what: str) -> CorruptIndexError:
         """The error for something that should be there; raises ``IndexNotFoundError`` if the index was dropped."""
         self.require(names)
         return CorruptIndexError(
-            f"the server has lost a part of the index: store={self._servers.name} name={self._name} lost={what}; it "
-            "evicted keys, or someone removed them, or it lost its memory: see `rli doctor`, then drop the index and "
-            "bootstrap it again"
+            f"the server has lost a part of the index: store={self._servers.name} name={self._name} lost={what}",
+            remedy=(
+                "it evicted keys, or someone removed them, or it lost its memory: see `rli doctor`, then drop the "
+                "index and bootstrap it again"
+            ),
         )
 
     def went_back(self, applied: int, least: int) -> IndexNotReadyError:
         """The error for a server that has entries up to ``least``, though all up to ``applied`` were there."""
         return IndexNotReadyError(
-            f"a server of the index went back to an earlier state: store={self._servers.name} "
-            f"applied={applied} the server has={least}; run: rli index sync TABLE"
+            f"a server of the index went back to an earlier state: store={self._servers.name} applied={applied} the "
+            f"server has={least}",
+            remedy="run: rli index sync TABLE",
         )
 
     def drop(self, names: Names) -> bool:
@@ -162,7 +165,8 @@ class Presence:
                     return
                 raise IndexMismatchError(
                     f"a server has an index of this name already: store={self._servers.name} name={self._name} "
-                    f"server={server}; it belongs to other servers or was left by them: choose another name"
+                    f"server={server}",
+                    remedy="it belongs to other servers or was left by them: choose another name",
                 )
         make_contents(self._servers, names)
         if not self._advance(names, _READY):
@@ -204,8 +208,8 @@ class Presence:
         if holder not in (None, self._name.encode()):
             raise IndexMismatchError(
                 f"the index's header has the id of another index: store={self._servers.name} name={self._name} "
-                f"id={names.index_id} held by={holder.decode(errors='replace')}; somebody changed the header: remove "
-                f"its key {{rli}}index:{self._name} by hand"
+                f"id={names.index_id} held by={holder.decode(errors='replace')}",
+                remedy=f"somebody changed the header: remove its key {{rli}}index:{self._name} by hand",
             )
 
     def _remove_headers(self, names: Names) -> None:
@@ -219,20 +223,23 @@ class Presence:
         """Raise unless the servers are those that the index was made with, in their order."""
         if header.servers != len(self._places):
             raise IndexMismatchError(
-                f"the index was made with another number of servers: store={self._servers.name} "
-                f"made with={header.servers} opened with={len(self._places)}; name them all, in their order"
+                f"the index was made with another number of servers: store={self._servers.name} made "
+                f"with={header.servers} opened with={len(self._places)}",
+                remedy="name them all, in their order",
             )
         for server in range(1, len(self._places)):
             held = self._read(server)
             if held is None and header.state == _READY:
                 raise CorruptIndexError(
                     f"a server has lost its part of the index: store={self._servers.name} name={self._name} "
-                    f"server={server}; restore it from its backup, or drop the index and bootstrap it again"
+                    f"server={server}",
+                    remedy="restore it from its backup, or drop the index and bootstrap it again",
                 )
             if held is not None and (held.id, held.server) != (header.id, server):
                 raise IndexMismatchError(
                     f"the servers do not belong to the same index, or are in another order: store={self._servers.name} "
-                    f"name={self._name} server={server}; name them as when the index was made"
+                    f"name={self._name} server={server}",
+                    remedy="name them as when the index was made",
                 )
 
     def _read(self, server: int) -> Header | None:
@@ -248,6 +255,7 @@ class Presence:
             return Header.from_json(stored)
         except SettingsError as error:
             raise IndexMismatchError(
-                f"the index's header is unknown to this version of rli: store={self._servers.name} "
-                f"name={self._name} ({error}); open it with the version that made it"
+                f"the index's header is unknown to this version of rli: store={self._servers.name} name={self._name} "
+                f"({error})",
+                remedy="open it with the version that made it",
             ) from error

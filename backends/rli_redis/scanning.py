@@ -59,7 +59,7 @@ def _read(
         before, now = now, Segment.from_bytes(state).buckets
         if now < at_start:
             raise StoreUnavailableError(
-                f"the server has lost its last changes during a scan: store={servers.name}; scan again"
+                f"the server has lost its last changes during a scan: store={servers.name}", remedy="scan again"
             )
         if now == before:
             if None in buckets:

@@ -82,7 +82,8 @@ def states_in(stored: Sequence[bytes | None]) -> NDArray[np.void]:
     for length in set(map(len, whole)) - {_STATE.itemsize}:
         if length != _OLD_STATE_BYTES:
             raise CorruptIndexError(
-                f"the state of a part of the index has a wrong length: bytes={length}; bootstrap the index again"
+                f"the state of a part of the index has a wrong length: bytes={length}",
+                remedy="bootstrap the index again",
             )
         whole = [state[: _STATE.itemsize] for state in whole]
     return np.frombuffer(b"".join(whole), dtype=_STATE)

@@ -174,7 +174,7 @@ class RedisStore(Store):
 
     def _opened(self) -> Servers:
         if self._servers is None:
-            raise StoreUnavailableError(f"the store was closed: url={self._address.public_url}; open it again")
+            raise StoreUnavailableError(f"the store was closed: url={self._address.public_url}", remedy="open it again")
         return self._servers
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -159,8 +159,11 @@ def parse_address(url: str) -> Address:
         address = _address(url, _SCHEMES[parts.scheme], parts)
     except (KeyError, ValueError) as error:
         raise SettingsError(
-            f"not a URL of a Redis store ({error}): use redis://host:port/db, rediss://, unix:///path, "
-            "redis+shards://host:port,host:port/db or redis+cluster://host:port"
+            f"not a URL of a Redis store ({error})",
+            remedy=(
+                "use redis://host:port/db, rediss://, unix:///path, redis+shards://host:port,host:port/db or "
+                "redis+cluster://host:port"
+            ),
         ) from None
     return _with_log_in(address)
 
@@ -201,14 +204,14 @@ def _options(options: dict[str, str], url: str) -> Options:
     unknown = sorted(options.keys() - Options.model_fields.keys())
     if unknown:
         raise SettingsError(
-            f"unknown option: option={unknown[0]} url={without_password(url)}; known options: "
-            f"{', '.join(sorted(Options.model_fields))}"
+            f"unknown option: option={unknown[0]} url={without_password(url)}",
+            remedy=f"known options: {', '.join(sorted(Options.model_fields))}",
         )
     try:
         return Options.of(**options)
     except SettingsError as error:
         raise SettingsError(
-            f"an option of the URL is wrong: url={without_password(url)} ({error}); see docs/stores/redis.md"
+            f"an option of the URL is wrong: url={without_password(url)} ({error})", remedy="see docs/stores/redis.md"
         ) from error
 
 

@@ -93,7 +93,8 @@ def _require_widths(widths: Iterable[int]) -> None:
     for width in widths:
         if width not in _WIDTHS:
             raise CorruptIndexError(
-                f"the watermark of a shard of the index has a wrong length: bytes={width}; bootstrap the index again"
+                f"the watermark of a shard of the index has a wrong length: bytes={width}",
+                remedy="bootstrap the index again",
             )
 
 

@@ -145,9 +145,11 @@ class SqliteStore(Store):
         """A transaction on an index that is still the one that was opened."""
         connection = self._connection
         if connection is None:
-            raise StoreUnavailableError(f"the store was closed: url={self._url}; open it again")
+            raise StoreUnavailableError(f"the store was closed: url={self._url}", remedy="open it again")
         if self._process != os.getpid():
-            raise StoreUnavailableError(f"the store was opened before a fork: url={self._url}; open it in each process")
+            raise StoreUnavailableError(
+                f"the store was opened before a fork: url={self._url}", remedy="open it in each process"
+            )
         with self._lock, _translated_errors(self._url):
             connection.execute(f"BEGIN {kind}")
             try:
@@ -160,7 +162,7 @@ class SqliteStore(Store):
 
     def _require_index(self, connection: sqlite3.Connection) -> None:
         if _generation(connection) != self._generation:
-            raise IndexNotFoundError(f"the index was dropped: url={self._url}; create it again")
+            raise IndexNotFoundError(f"the index was dropped: url={self._url}", remedy="create it again")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _open_copy, (self._url,)
@@ -170,10 +172,10 @@ def open_sqlite_store(url: str, *, create: bool) -> SqliteStore:
     """Open the store that ``sqlite:///path`` names: what the entry point of this package says."""
     parts = urlsplit(url)
     if parts.netloc or parts.query or parts.fragment or not parts.path:
-        raise SettingsError(f"not a URL of an SQLite store: url={url}; use sqlite:///path/to/file")
+        raise SettingsError(f"not a URL of an SQLite store: url={url}", remedy="use sqlite:///path/to/file")
     path = unquote(parts.path)
     if not create and not os.path.exists(path):
-        raise IndexNotFoundError(f"there is no index: url={url}; create it first")
+        raise IndexNotFoundError(f"there is no index: url={url}", remedy="create it first")
     with closing(_connect(url, path)) as connection, _translated_errors(url):
         connection.executescript(_TABLES)
         connection.execute("BEGIN IMMEDIATE")
@@ -183,7 +185,7 @@ def open_sqlite_store(url: str, *, create: bool) -> SqliteStore:
             connection.execute("INSERT INTO generation VALUES (?)", (generation,))
         connection.commit()
     if generation is None:
-        raise IndexNotFoundError(f"there is no index: url={url}; create it first")
+        raise IndexNotFoundError(f"there is no index: url={url}", remedy="create it first")
     return SqliteStore(url, path, generation)
 
 
@@ -205,7 +207,8 @@ def _translated_errors(url: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise StoreUnavailableError(
-            f"SQLite cannot use the file ({error}): url={url}; check its folder, its rights and the free space, then try again"
+            f"SQLite cannot use the file ({error}): url={url}",
+            remedy="check its folder, its rights and the free space, then try again",
         ) from error
 
 

@@ -80,7 +80,7 @@ def advise(  # noqa: PLR0913  (all but the first are independent choices)
         found = survey(source, records, None, is_table=False, index=None)
     elif keys or partitions:
         raise SettingsError(
-            f"the table knows its columns: table={definition.location}; leave record_key and partition_by out"
+            f"the table knows its columns: table={definition.location}", remedy="leave record_key and partition_by out"
         )
     else:
         found = _table_surveyed(definition, records)
@@ -126,12 +126,13 @@ def _files(given: Any, record_key: Sequence[str], partition_by: Sequence[str]) -
     listed = given if isinstance(given, list | tuple) else [given]
     if not all(isinstance(path, str | os.PathLike) for path in listed):
         raise InvalidInputError(
-            f"neither a table nor files: type={type(given).__name__}; give a table, its folder, or paths of Parquet files"
+            f"neither a table nor files: type={type(given).__name__}",
+            remedy="give a table, its folder, or paths of Parquet files",
         )
     paths: list[str] = [os.fspath(path) for path in listed]
     files = [file for path in paths for file in _parquet_files(path)]
     if not files:
-        raise InvalidInputError(f"there are no Parquet files: files={paths}; name some")
+        raise InvalidInputError(f"there are no Parquet files: files={paths}", remedy="name some")
     location = files[0] if len(files) == 1 else f"{len(files)} Parquet files"
     return ParquetSource(location, files, record_key, partition_by)
 
@@ -154,7 +155,7 @@ def _records(batch: Any) -> pa.Table:
             )
         except (pa.ArrowInvalid, OSError) as error:
             raise InvalidInputError(
-                f"the batch cannot be read as Parquet: files={files} ({error}); give Parquet files, or records"
+                f"the batch cannot be read as Parquet: files={files} ({error})", remedy="give Parquet files, or records"
             ) from error
     return as_arrow_table(batch)
 
@@ -168,5 +169,5 @@ def _scope_named(scope: Scope | str | None) -> Scope | None:
         return None if scope is None else Scope(scope)
     except ValueError:
         raise SettingsError(
-            f"no such scope: scope={scope!r}; choose one of {[str(known) for known in Scope]}"
+            f"no such scope: scope={scope!r}", remedy=f"choose one of {[str(known) for known in Scope]}"
         ) from None

@@ -74,8 +74,8 @@ def advised(found: Survey, rates: Calibration, needs: Needs) -> Advice:
     if chosen is None:
         raise SettingsError(
             f"no kind of index does what is needed: table={found.table.location} scope={scope} "
-            f"several_machines={needs.several_machines}; name a store that all machines reach, such as --store "
-            f"{_SERVERS['redis']}"
+            f"several_machines={needs.several_machines}",
+            remedy=f"name a store that all machines reach, such as --store {_SERVERS['redis']}",
         )
     later = _cheapest(_ranked(grown(found, _GROWTH), rates, needs, scope)) or chosen
     reasons = (*_facts(found), why_scope, *_why(found, needs, kinds, chosen, later))
@@ -146,8 +146,9 @@ def _scope(found: Survey, needs: Needs) -> tuple[Scope, str]:
     moved = found.batch.moved > 0 or (commits is not None and commits.moved > 0)
     if table.repeated and needs.scope is Scope.GLOBAL:
         raise SettingsError(
-            f"several partitions hold the same record keys, so they cannot be unique in the table: table={table.location} "
-            f"share={table.repeated:.2%}; remove the repeated records, or ask for --scope partition"
+            "several partitions hold the same record keys, so they cannot be unique in the table: "
+            f"table={table.location} share={table.repeated:.2%}",
+            remedy="remove the repeated records, or ask for --scope partition",
         )
     if needs.scope is not None:
         return needs.scope, f"Record keys are to be unique in the {_place(needs.scope)}, as you say."

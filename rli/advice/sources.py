@@ -181,7 +181,8 @@ class ParquetSource(KeySource):
     ) -> None:
         if not record_key:
             raise SettingsError(
-                f"the files do not tell the columns of the record key: files={location}; give record_key=COLUMN"
+                f"the files do not tell the columns of the record key: files={location}",
+                remedy="give record_key=COLUMN",
             )
         self.location = location
         self.partition_by = tuple(partition_by)
@@ -220,7 +221,8 @@ class ParquetSource(KeySource):
             if missing:
                 raise InvalidInputError(
                     f"the file lacks columns of the key: file={self._paths[unit]} columns={missing} "
-                    f"found={file.schema_arrow.names}; name columns that all files have"
+                    f"found={file.schema_arrow.names}",
+                    remedy="name columns that all files have",
                 )
             for batch in file.iter_batches(READ_BATCH_ROWS, columns=columns):
                 yield self.keyed(pa.table(batch))
@@ -241,7 +243,8 @@ class _naming:  # noqa: N801  (used as a function)
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, pa.ArrowInvalid | OSError):
             raise InvalidInputError(
-                f"the file cannot be read as Parquet: file={self._path} ({error}); give a table or Parquet files"
+                f"the file cannot be read as Parquet: file={self._path} ({error})",
+                remedy="give a table or Parquet files",
             ) from error
 
 

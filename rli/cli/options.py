@@ -28,8 +28,8 @@ def _require_table(context: typer.Context, table: str) -> str:
     """As ``_note_table``; refuses the URL of an index, which no file system knows."""
     if is_store_url(table):
         raise InvalidInputError(
-            f"this is the URL of an index, and the command needs its table: url={without_password(table)}; give the "
-            "folder of the table"
+            f"this is the URL of an index, and the command needs its table: url={without_password(table)}",
+            remedy="give the folder of the table",
         )
     return _note_table(context, table)
 
@@ -133,7 +133,7 @@ def require_confirmation(question: str, *, yes: bool, refusal: str) -> None:
     if answer.strip().lower() not in {"y", "yes"}:
         if not answer.endswith("\n"):
             err_console().print()
-        raise InvalidInputError(f"{refusal}; confirm with y, or give --yes")
+        raise InvalidInputError(f"{refusal}", remedy="confirm with y, or give --yes")
 
 
 def parse_size(text: str) -> int:

@@ -54,7 +54,9 @@ def waits_and_warnings_told() -> Iterator[None]:
 def _level() -> str:
     level = os.environ.get(_LEVEL_VARIABLE, "WARNING").upper()
     if level not in _LEVELS:
-        raise SettingsError(f"no such log level: {_LEVEL_VARIABLE}={level}; choose one of {', '.join(_LEVELS)}")
+        raise SettingsError(
+            f"no such log level: {_LEVEL_VARIABLE}={level}", remedy=f"choose one of {', '.join(_LEVELS)}"
+        )
     return level
 
 

@@ -23,25 +23,26 @@ def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.
         InvalidInputError: one text is given instead of several, or something else than keys.
     """
     if isinstance(record_keys, str | bytes):
-        raise InvalidInputError(f"record keys are a single string: keys={record_keys!r}; pass a list of keys")
+        raise InvalidInputError(f"record keys are a single string: keys={record_keys!r}", remedy="pass a list of keys")
     try:
         array = (
             record_keys if isinstance(record_keys, pa.Array | pa.ChunkedArray) else pa.array(record_keys, pa.string())
         )
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
-        raise InvalidKeyError(f"a record key is no string ({error}); pass keys as strings") from error
+        raise InvalidKeyError(f"a record key is no string ({error})", remedy="pass keys as strings") from error
     except TypeError as error:
         raise InvalidInputError(
-            f"these are no record keys: type={type(record_keys).__name__}; pass a list of strings or an Arrow array"
+            f"these are no record keys: type={type(record_keys).__name__}",
+            remedy="pass a list of strings or an Arrow array",
         ) from error
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
     if pa.types.is_dictionary(array.type):
         array = decoded(array)
     if not is_text(array.type):
-        raise InvalidKeyError(f"record keys are no strings: type={array.type}; cast them to strings")
+        raise InvalidKeyError(f"record keys are no strings: type={array.type}", remedy="cast them to strings")
     if array.null_count:
-        raise InvalidKeyError(f"{array.null_count} record keys are null; every look-up needs a key")
+        raise InvalidKeyError(f"{array.null_count} record keys are null", remedy="every look-up needs a key")
     return array.cast(pa.string()) if not pa.types.is_string(array.type) else array
 
 

@@ -61,8 +61,8 @@ class KeyCodec:
         """
         if self.settings.key_mode is KeyMode.DIGEST:
             raise SettingsError(
-                "this index keeps digests of its keys, so they cannot be listed: key_mode=digest; "
-                "compare from the table's side instead"
+                "this index keeps digests of its keys, so they cannot be listed: key_mode=digest",
+                remedy="compare from the table's side instead",
             )
         decode = scoped_keys.decode if self.settings.scope is Scope.PARTITION else record_keys.decode
         return decode(keys.keys)

@@ -230,8 +230,8 @@ def _decode_kind(kind: int, matrix: Matrix) -> list[str]:
     if kind == _NEGATIVE + width - 1 and width > 1:
         return [str(-int.from_bytes(row, "big")) for row in _rows(matrix[:, 1:])]
     raise CorruptIndexError(
-        f"an index entry has an unknown key encoding: kind={kind:#04x} width={width}; "
-        "the index was damaged, or written by a newer version of rli"
+        f"an index entry has an unknown key encoding: kind={kind:#04x} width={width}",
+        remedy="the index was damaged, or written by a newer version of rli",
     )
 
 
@@ -240,7 +240,7 @@ def _decode_text(matrix: Matrix) -> list[str]:
         return [row.decode() for row in _rows(matrix)]
     except UnicodeDecodeError as error:
         raise CorruptIndexError(
-            f"an index entry has a key that is not text ({error}); the index was damaged: bootstrap it again"
+            f"an index entry has a key that is not text ({error})", remedy="the index was damaged: bootstrap it again"
         ) from error
 
 
@@ -265,4 +265,4 @@ def require_no_nulls(record_keys: pa.Array) -> None:
     """Raise ``InvalidKeyError`` for a key that is null."""
     if record_keys.null_count:
         position = pc.index(pc.is_null(record_keys), True).as_py()
-        raise InvalidKeyError(f"a record key is null: row={position}; every record needs a key", row=position)
+        raise InvalidKeyError(f"a record key is null: row={position}", row=position, remedy="every record needs a key")

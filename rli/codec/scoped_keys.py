@@ -34,7 +34,7 @@ def split(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
     parts = pc.split_pattern(keys, _SEPARATOR, max_splits=1).flatten()
     if len(parts) != 2 * len(keys):
         raise InvalidKeyError(
-            f"record keys have no partition: keys={keys.slice(0, 5).to_pylist()}; name it for each key"
+            f"record keys have no partition: keys={keys.slice(0, 5).to_pylist()}", remedy="name it for each key"
         )
     firsts = pa.array(np.arange(0, len(parts), 2))
     return parts.take(firsts), parts.take(pc.add(firsts, 1))
@@ -76,7 +76,8 @@ def decode(keys: NDArray[np.void]) -> pa.Array:
         if width >= matrix.shape[1]:
             raise CorruptIndexError(
                 f"an index entry has an unknown key encoding: partition path of {length} bytes in a key of "
-                f"{matrix.shape[1]}; the index was damaged: bootstrap it again"
+                f"{matrix.shape[1]}",
+                remedy="the index was damaged: bootstrap it again",
             )
         paths[chosen] = [_text(bytes(row)) for row in matrix[chosen, _LENGTH_BYTES : _LENGTH_BYTES + length]]
         found[chosen] = encoding.decode(encoding.as_items(matrix[chosen, width:])).to_numpy(zero_copy_only=False)
@@ -88,13 +89,14 @@ def _text(path: bytes) -> str:
         return path.decode()
     except UnicodeDecodeError as error:
         raise CorruptIndexError(
-            f"an index entry has a partition path that is not text ({error}); the index was damaged: bootstrap it again"
+            f"an index entry has a partition path that is not text ({error})",
+            remedy="the index was damaged: bootstrap it again",
         ) from error
 
 
 def _head_of(path: bytes) -> bytes:
     if len(path) >> (8 * _LENGTH_BYTES):
-        raise InvalidKeyError(f"a partition path is too long: bytes={len(path)}; partition by shorter values")
+        raise InvalidKeyError(f"a partition path is too long: bytes={len(path)}", remedy="partition by shorter values")
     head = len(path).to_bytes(_LENGTH_BYTES, "big") + path
     return head.ljust(_padded(len(head)), b"\0")
 

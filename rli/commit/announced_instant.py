@@ -74,8 +74,8 @@ class AnnouncedInstant:
     def taken_for_dead(self) -> LeaseLostError:
         """The error of a writer whose files others have removed."""
         return LeaseLostError(
-            f"another writer took this writer for dead and removed its files: instant={self.time}; this "
-            "writer was paused or cut off for too long, write again"
+            f"another writer took this writer for dead and removed its files: instant={self.time}",
+            remedy="this writer was paused or cut off for too long, write again",
         )
 
     def retracted(self) -> bool:

@@ -169,13 +169,15 @@ class BegunWrite(WriteBasis):
         gone = (*self.state.withdrawn, *undone_writes(current, self.snapshot.timeline.write_times))
         if gone:
             raise ConflictError(
-                f"commits that this write builds on were undone meanwhile: instants={list(gone)}; write again",
+                f"commits that this write builds on were undone meanwhile: instants={list(gone)}",
                 instants=gone,
+                remedy="write again",
             )
         if (cleaned := self._first_cleaned(current)) is not None:
             raise ConflictError(
                 f"a clean removed a file that this write builds on: partition={cleaned.partition_path} "
-                f"file_id={cleaned.file_id}; write again"
+                f"file_id={cleaned.file_id}",
+                remedy="write again",
             )
 
     def _first_cleaned(self, current: Timeline) -> FileGroupId | None:

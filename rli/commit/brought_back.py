@@ -58,8 +58,11 @@ def require_unique_after(index: TableIndex, state: IndexState, commits: Sequence
     if len(several):
         raise UnsupportedTableError(
             f"record keys would be in several partitions again: instant={commits[-1].time} count={len(several)} "
-            f"keys={several.slice(0, _SAMPLE).to_pylist()}; they were unique in their partition only when that was written: "
-            "give the table an index with partition scope first (rli index migrate TABLE --to URL)"
+            f"keys={several.slice(0, _SAMPLE).to_pylist()}",
+            remedy=(
+                "they were unique in their partition only when that was written: give the table an index with "
+                "partition scope first (rli index migrate TABLE --to URL)"
+            ),
         )
 
 

@@ -105,10 +105,11 @@ def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: S
     if taken.count:
         raise ConflictError(
             f"another commit inserted or changed record keys of this write: count={taken.count} "
-            f"keys={list(taken.sample)} instants={list(instants)}; write again",
+            f"keys={list(taken.sample)} instants={list(instants)}",
             keys=taken.sample,
             key_count=taken.count,
             instants=instants,
+            remedy="write again",
         )
 
 
@@ -133,8 +134,9 @@ def require_same_deletes(read: ReadSet, before: Snapshot, current: Snapshot, now
     undone = tuple(undone_writes(current.timeline, {file.instant for file in known.files}))
     if undone:
         raise ConflictError(
-            f"deletes that this write builds on were undone meanwhile: instants={list(undone)}; write again",
+            f"deletes that this write builds on were undone meanwhile: instants={list(undone)}",
             instants=undone,
+            remedy="write again",
         )
     # Files, not keys, are compared first: a write has seen all keys of a file that it knew.
     later = now().without(known)
@@ -143,10 +145,11 @@ def require_same_deletes(read: ReadSet, before: Snapshot, current: Snapshot, now
         instants = tuple(file.instant for file in later.files)
         raise ConflictError(
             f"another commit deleted record keys of this write: count={deleted.count} keys={list(deleted.sample)} "
-            f"instants={list(instants)}; write again",
+            f"instants={list(instants)}",
             keys=deleted.sample,
             key_count=deleted.count,
             instants=instants,
+            remedy="write again",
         )
 
 
@@ -155,10 +158,10 @@ def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tu
     # schema only if nobody committed in between, or if the table has the same schema by now (P6).
     if not planned.schema.equals(current.schema or pa.schema([])):
         raise ConflictError(
-            "another commit added or changed columns of the table: "
-            f"columns={planned.schema.names} now={current.schema and current.schema.names} "
-            f"instants={list(instants)}; write again",
+            f"another commit added or changed columns of the table: columns={planned.schema.names} "
+            f"now={current.schema and current.schema.names} instants={list(instants)}",
             instants=instants,
+            remedy="write again",
         )
 
 
@@ -177,12 +180,13 @@ def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tu
     keys = sum_of([_written_keys(storage, planned.instant, ours), *([] if planned.change.keeps_records else gone)])
     named = f"count={keys.count} keys={list(keys.sample)} " if keys.count else ""
     raise ConflictError(
-        "another commit rewrote file groups that this write builds on: "
-        f"file groups={[f'{group.partition_path}/{group.file_id}' for group in contested[:_SAMPLE]]} "
-        f"{named}instants={list(instants)}; write again",
+        "another commit rewrote file groups that this write builds on: file "
+        f"groups={[f'{group.partition_path}/{group.file_id}' for group in contested[:_SAMPLE]]} "
+        f"{named}instants={list(instants)}",
         keys=keys.sample,
         key_count=keys.count,
         instants=instants,
+        remedy="write again",
     )
 
 

@@ -45,9 +45,9 @@ def require_known_key_generation(snapshot: Snapshot) -> None:
         position = pc.index(pc.equal(stored, formed), False).as_py()
         if position >= 0:
             raise UnsupportedTableError(
-                f"the table stores keys or partition paths in a form that rli does not write: "
-                f"table={properties.name} column={column} stored={stored[position].as_py()!r} "
-                f"expected={formed[position].as_py()!r}; write it with Hudi, or copy its rows into a new table"
+                f"the table stores keys or partition paths in a form that rli does not write: table={properties.name} "
+                f"column={column} stored={stored[position].as_py()!r} expected={formed[position].as_py()!r}",
+                remedy="write it with Hudi, or copy its rows into a new table",
             )
 
 

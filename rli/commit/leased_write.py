@@ -241,6 +241,7 @@ def _still_writable(began_with: TableDefinition) -> TableDefinition:
     if table.properties.version != began_with.properties.version:
         raise ConflictError(
             f"another engine changed the version of the table during this write: table={table.location} "
-            f"before={began_with.properties.version} now={table.properties.version}; write again"
+            f"before={began_with.properties.version} now={table.properties.version}",
+            remedy="write again",
         )
     return table

@@ -31,8 +31,11 @@ def listed_files(storage: Storage, instant: str) -> list[str]:
         return [path for path in _MANIFEST.validate_json(manifest) if instant in posixpath.basename(path)]
     except ValidationError as error:
         raise CorruptTableError(
-            f"the list of base files of a dead write is damaged: file={paths.manifest(instant)}; delete all base "
-            f"files whose name ends in _{instant}.parquet, then the folder {paths.work_folder(instant)}"
+            f"the list of base files of a dead write is damaged: file={paths.manifest(instant)}",
+            remedy=(
+                f"delete all base files whose name ends in _{instant}.parquet, then the folder "
+                f"{paths.work_folder(instant)}"
+            ),
         ) from error
 
 

@@ -177,6 +177,6 @@ def _not_ready(table: TableDefinition, index: TableIndex, unseen: Unseen) -> Ind
         )
     return IndexNotReadyError(
         f"the index is older than the table: table={table.location} index={index.url} "
-        f"instants={list(unseen.unapplied)} (raise timeout=SECONDS for slow writers); "
-        "run: rli index sync TABLE"
+        f"instants={list(unseen.unapplied)} (raise timeout=SECONDS for slow writers)",
+        remedy="run: rli index sync TABLE",
     )

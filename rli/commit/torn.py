@@ -130,9 +130,11 @@ def require_no_empty_commit(table: TableDefinition, timeline: Timeline) -> None:
     """Raise ``CorruptTableError`` if the last commit is empty: another engine's, once those of rli are undone."""
     for instant in timeline.torn:
         raise CorruptTableError(
-            f"the last commit of another engine is empty: table={table.location} file={instant.file_name}; that engine is "
-            "about to write it, or the power went off: write again later. If that engine no longer runs, remove the file and "
-            "let that engine roll the write back"
+            f"the last commit of another engine is empty: table={table.location} file={instant.file_name}",
+            remedy=(
+                "that engine is about to write it, or the power went off: write again later. If that engine no longer "
+                "runs, remove the file and let that engine roll the write back"
+            ),
         )
 
 

@@ -196,5 +196,5 @@ def _seconds_left(deadline: float) -> float:
 
 def _busy(queue: TurnQueue) -> LeaseBusyError:
     return LeaseBusyError(
-        f"other writes have their turns: waited={queue.seconds:g} s for {queue.describe()}; try again"
+        f"other writes have their turns: waited={queue.seconds:g} s for {queue.describe()}", remedy="try again"
     )

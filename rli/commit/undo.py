@@ -111,7 +111,8 @@ def _outcome(restore: TableInstant, instant: str) -> RestoreResult:
     if done is None:
         raise ConflictError(
             f"another writer committed after the restore was planned, and its commit stays: restore={restore.time} "
-            f"instant={instant}; restore again to undo that commit, too"
+            f"instant={instant}",
+            remedy="restore again to undo that commit, too",
         )
     return done
 
@@ -128,23 +129,25 @@ def foretold_restore(table: TableDefinition, index: TableIndex, instant: str) ->
 
 def _require_target(table: TableDefinition, instant: str) -> None:
     if instant == LAST:
-        raise InvalidInputError(_last_is_no_target(table))
+        raise _last_is_no_target(table)
 
 
-def _last_is_no_target(table: TableDefinition) -> str:
+def _last_is_no_target(table: TableDefinition) -> InvalidInputError:
     last = _last_commit(table)
     earlier = [instant.time for instant in table.load_timeline().completed_writes if instant.time < last]
-    remedy = f", or go back to the commit before it: rli restore TABLE {earlier[-1]}" if earlier else ""
-    return (
-        f"a restore undoes the commits after one, and no commit is after the last: last={last}; undo the last commit: "
-        f"rli rollback TABLE last{remedy}"
+    or_back = f", or go back to the commit before it: rli restore TABLE {earlier[-1]}" if earlier else ""
+    return InvalidInputError(
+        f"a restore undoes the commits after one, and no commit is after the last: last={last}",
+        remedy=f"undo the last commit: rli rollback TABLE last{or_back}",
     )
 
 
 def _last_commit(table: TableDefinition) -> str:
     last = told_of_now(table.reloaded(), last_commit)
     if last is None:
-        raise InstantNotFoundError(f"there is no commit to roll back: table={table.location}")
+        raise InstantNotFoundError(
+            f"there is no commit to roll back: table={table.location}", remedy="look at `rli timeline TABLE`"
+        )
     return last.time
 
 

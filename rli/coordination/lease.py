@@ -114,8 +114,8 @@ class HeldLease:
             if self._records.compare_and_set(self._name, own, self._content()):
                 return
         raise LeaseLostError(
-            f"another writer took over: record={self._name}; this writer was paused or cut off for too long, "
-            "write again"
+            f"another writer took over: record={self._name}",
+            remedy="this writer was paused or cut off for too long, write again",
         )
 
     def leave_to_successor(self) -> None:
@@ -249,7 +249,7 @@ class TableLease:
                     if queue.may_take(stored) and holding.take(over=stored):
                         break
                     if queue.seconds >= patience:
-                        raise LeaseBusyError(_describe_holder(self._name, stored, patience))
+                        raise _busy(self._name, stored, patience)
                     queue.pause()
             queue.has_taken(holding.displaced)
             # Behind the taking: the settings cannot change from now on, because each change of them takes this lease
@@ -310,12 +310,17 @@ def _displaced(stored: bytes, at_work: Callable[[], tuple[str, ...]]) -> tuple[s
     return (held.writer, *held.displaced)
 
 
-def _describe_holder(name: str, stored: bytes | None, patience: float) -> str:
+def _busy(name: str, stored: bytes | None, patience: float) -> LeaseBusyError:
     if stored is None:
-        return f"other processes took the {name} each time it was free: waited={patience:g} s; try again"
+        return LeaseBusyError(
+            f"other processes took the {name} each time it was free: waited={patience:g} s", remedy="try again"
+        )
     held = Holding.from_json(stored)
-    return (
+    return LeaseBusyError(
         f"another process holds the {name}: writer={held.writer!r} host={held.process.host} pid={held.process.pid} "
-        f"waited={patience:g} s; wait for it, or give a longer timeout: a dead holder's lease lapses after "
-        f"{held.seconds:g} s (rli lease show TABLE)"
+        f"waited={patience:g} s",
+        remedy=(
+            f"wait for it, or give a longer timeout: a dead holder's lease lapses after {held.seconds:g} s "
+            "(rli lease show TABLE)"
+        ),
     )

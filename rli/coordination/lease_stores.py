@@ -101,4 +101,4 @@ def _forgotten_once_gone(store: Store) -> Iterator[None]:
             for key in [key for key, opened in _OPENED.items() if opened is store]:
                 # Other threads may be at work in it, so it is left to them and not closed.
                 del _OPENED[key]
-        raise IndexNotFoundError(f"the store of the lease is gone ({error}); write again") from error
+        raise IndexNotFoundError(f"the store of the lease is gone ({error})", remedy="write again") from error

@@ -126,8 +126,8 @@ class _StoredHolding(BaseModel):
 
 def _damaged(reason: str) -> CorruptIndexError:
     return CorruptIndexError(
-        f"a record of a writer or of the lease is damaged or forged ({reason}); run: rli lease show TABLE, then: "
-        "rli lease break TABLE"
+        f"a record of a writer or of the lease is damaged or forged ({reason})",
+        remedy="run: rli lease show TABLE, then: rli lease break TABLE",
     )
 
 

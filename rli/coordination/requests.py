@@ -42,8 +42,8 @@ class RequestFolder:
             self.signs.require_held()
         except LeaseLostError as error:
             raise LeaseLostError(
-                f"another writer took this writer for dead and removed its request: folder={self.path}; this process was "
-                "paused or cut off for too long: write the records again"
+                f"another writer took this writer for dead and removed its request: folder={self.path}",
+                remedy="this process was paused or cut off for too long: write the records again",
             ) from error
 
 

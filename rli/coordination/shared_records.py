@@ -47,7 +47,8 @@ def shared_records(table: TableDefinition, index: TableIndex) -> SharedRecords:
     if store is None:
         raise SettingsError(
             f"the table's lease is in the store of its index, and this index has no store: table={table.location} "
-            f"index={index.url}; open the table without another index"
+            f"index={index.url}",
+            remedy="open the table without another index",
         )
     return store
 

@@ -107,7 +107,7 @@ def _require_instant(name: str) -> bool:
     """Whether a writer's record names an instant, which becomes the name of folders that are deleted; raises if not."""
     if not is_instant_time(name):
         raise CorruptIndexError(
-            f"a record of a writer does not name an instant: record={WRITERS + name!r}; no version of rli writes such a "
-            "record: find out who changes the index, and bootstrap it again"
+            f"a record of a writer does not name an instant: record={WRITERS + name!r}",
+            remedy="no version of rli writes such a record: find out who changes the index, and bootstrap it again",
         )
     return True

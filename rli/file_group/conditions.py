@@ -45,7 +45,7 @@ class Condition:
         """
         if not isinstance(text, str):
             raise InvalidInputError(
-                f'a condition is a string: when={text!r}; give one such as when="source.price > target.price"'
+                f"a condition is a string: when={text!r}", remedy='give one such as when="source.price > target.price"'
             )
         named = [field.with_name(f"{_SOURCE}{field.name}") for field in source]
         named += [field.with_name(f"{_TARGET}{field.name}") for field in target]

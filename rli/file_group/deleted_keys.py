@@ -296,8 +296,8 @@ def _read(storage: Storage, file: DeletedKeysFile, sought: pa.Array | None = Non
             version = told.get(_VERSION_KEY, b"none").decode()
             if version != FORMAT_VERSION:
                 raise CorruptTableError(
-                    f"a file of deleted keys has another version: file={file.path} version={version}; use the version of "
-                    "rli that wrote it"
+                    f"a file of deleted keys has another version: file={file.path} version={version}",
+                    remedy="use the version of rli that wrote it",
                 )
             if sought is None:
                 return reader.read().replace_schema_metadata()
@@ -311,8 +311,11 @@ def _read(storage: Storage, file: DeletedKeysFile, sought: pa.Array | None = Non
 
 def _damaged(file: DeletedKeysFile, error: Exception) -> CorruptTableError:
     return CorruptTableError(
-        f"a file of deleted keys is missing or damaged: file={file.path} ({error}); restore the file from a backup, or "
-        "delete it: then the table forgets these deletes, and older records that come late are inserted again"
+        f"a file of deleted keys is missing or damaged: file={file.path} ({error})",
+        remedy=(
+            "restore the file from a backup, or delete it: then the table forgets these deletes, and older records "
+            "that come late are inserted again"
+        ),
     )
 
 
@@ -334,9 +337,9 @@ def _holding(
         return _true(compare(ordering, found))
     except pa.ArrowNotImplementedError as error:
         raise SchemaError(
-            "deletes of this table brought ordering values of a type that the records' values cannot be compared with: "
-            f"deletes={found.type} records={ordering.type} file={file.path}; cast the ordering column, or delete the file: "
-            "then the table forgets these deletes"
+            "deletes of this table brought ordering values of a type that the records' values cannot be compared "
+            f"with: deletes={found.type} records={ordering.type} file={file.path}",
+            remedy="cast the ordering column, or delete the file: then the table forgets these deletes",
         ) from error
 
 

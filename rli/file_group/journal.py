@@ -199,8 +199,8 @@ class Journal:
             found = pc.index_in(batch.column("prior_instant"), value_set=known)
             if found.null_count:
                 raise CorruptTableError(
-                    f"a journal file names an instant that its commit does not: file={self.path}; "
-                    "bootstrap the index again"
+                    f"a journal file names an instant that its commit does not: file={self.path}",
+                    remedy="bootstrap the index again",
                 )
             yield found.to_numpy(zero_copy_only=False).astype(np.int64), batch
 
@@ -214,14 +214,14 @@ class Journal:
                 version = told.get(_VERSION_KEY)
                 if version != FORMAT_VERSION:
                     raise CorruptTableError(
-                        f"a journal file has another version: file={self.path} version={version or 'none'}; "
-                        "use the version of rli that wrote it"
+                        f"a journal file has another version: file={self.path} version={version or 'none'}",
+                        remedy="use the version of rli that wrote it",
                     )
                 row_groups = None if sections is None else _row_groups(file.metadata, told[_SECTIONS_KEY], sections)
                 yield from file.iter_batches(READ_BATCH_ROWS, row_groups, columns)
         except (OSError, KeyError, ValueError) as error:
             raise CorruptTableError(
-                f"a journal file is missing or damaged: file={self.path} ({error}); bootstrap the index again"
+                f"a journal file is missing or damaged: file={self.path} ({error})", remedy="bootstrap the index again"
             ) from error
 
 

@@ -87,8 +87,8 @@ def _load_list(storage: Storage, instant: str) -> tuple[list[Journal], bool] | N
         fields = parse_json(content)
         if fields["version"] != _LIST_VERSION:
             raise CorruptTableError(
-                f"a list of journals has another version: file={path} version={fields['version']}; "
-                "use the version of rli that wrote it"
+                f"a list of journals has another version: file={path} version={fields['version']}",
+                remedy="use the version of rli that wrote it",
             )
         in_sections = set(fields.get("in_sections", ()))
         journals = [
@@ -97,7 +97,9 @@ def _load_list(storage: Storage, instant: str) -> tuple[list[Journal], bool] | N
         ]
         return journals, fields.get("updates") is True
     except (ValueError, TypeError, KeyError) as error:
-        raise CorruptTableError(f"a list of journals is damaged: file={path}; bootstrap the index again") from error
+        raise CorruptTableError(
+            f"a list of journals is damaged: file={path}", remedy="bootstrap the index again"
+        ) from error
 
 
 def require_journals(storage: Storage, instant: str) -> list[Journal]:
@@ -105,7 +107,8 @@ def require_journals(storage: Storage, instant: str) -> list[Journal]:
     journals = load_journals(storage, instant)
     if journals is None:
         raise IndexNotReadyError(
-            f"the journal of a commit is gone: instant={instant}; bootstrap the index again: rli index bootstrap TABLE"
+            f"the journal of a commit is gone: instant={instant}",
+            remedy="bootstrap the index again: rli index bootstrap TABLE",
         )
     return journals
 

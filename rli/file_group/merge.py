@@ -276,8 +276,9 @@ def require_absent(known: pa.Array) -> None:
     """Raise ``RecordExistsError`` if there are record keys, of records to insert, that the table holds."""
     if len(known):
         raise RecordExistsError(
-            f"records to insert are in the table already: count={len(known)} keys={known.slice(0, _SAMPLE).to_pylist()}; "
-            'leave them out, or insert with on_existing="skip"'
+            f"records to insert are in the table already: count={len(known)} "
+            f"keys={known.slice(0, _SAMPLE).to_pylist()}",
+            remedy='leave them out, or insert with on_existing="skip"',
         )
 
 
@@ -437,5 +438,6 @@ def _require_consistent(
             sample = keys.take(positions[:_SAMPLE]).to_pylist()
             raise CorruptIndexError(
                 f"a file group {problem}: partition={groups[number].partition_path} file_id={groups[number].file_id} "
-                f"count={len(positions)} keys={sample}; verify the index, then repair or bootstrap it"
+                f"count={len(positions)} keys={sample}",
+                remedy="verify the index, then repair or bootstrap it",
             )

@@ -51,7 +51,8 @@ class Filter:
             schema.empty_table().filter(found.expression)
         except (pa.ArrowException, TypeError) as error:
             raise SchemaError(
-                f"the filter does not fit the table: filter={found.expression} ({error}); check names and types"
+                f"the filter does not fit the table: filter={found.expression} ({error})",
+                remedy="check names and types",
             ) from error
         return found
 
@@ -74,6 +75,6 @@ class Filter:
             return pc.fill_null(computed(self.expression, records), False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise InvalidInputError(
-                f"the filter cannot be computed for a record: filter={self.expression} ({error}); choose the records, or "
-                "write it otherwise"
+                f"the filter cannot be computed for a record: filter={self.expression} ({error})",
+                remedy="choose the records, or write it otherwise",
             ) from error

@@ -55,5 +55,5 @@ def _bound(text: str, bind: Callable[[Syntax], Bound], what: str, example: str) 
     except (ValueError, RecursionError) as error:
         given = "where" if what == "filter" else what
         raise InvalidInputError(
-            f"the {what} is not understood: {given}={text!r} ({error}); write it as in: {example}"
+            f"the {what} is not understood: {given}={text!r} ({error})", remedy=f"write it as in: {example}"
         ) from error

@@ -29,8 +29,8 @@ def parse_tuples(filters: object) -> Predicate:
         return any_of([all_of([_condition(*one) for one in conditions]) for conditions in _alternatives(filters)])
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise SchemaError(
-            f'this is not a filter: filters={filters!r} ({error}); give a string such as "fare > 10", a pyarrow '
-            "expression or tuples (column, op, value)"
+            f"this is not a filter: filters={filters!r} ({error})",
+            remedy=('give a string such as "fare > 10", a pyarrow expression or tuples (column, op, value)'),
         ) from error
 
 

@@ -54,7 +54,8 @@ class ValueExpression:
         except ValueError as error:
             raise InvalidInputError(
                 f"the value does not fit its column: column={field.name} type={field.type} expression={text!r} "
-                f"({error}); round it, or cast it"
+                f"({error})",
+                remedy="round it, or cast it",
             ) from error
         return cls(text, fitted.expression, field.type, fitted.columns)
 
@@ -68,8 +69,8 @@ class ValueExpression:
             values = computed(self.expression, records)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise InvalidInputError(
-                f"an expression cannot be computed for a record: expression={self.text!r} ({error}); choose the records, "
-                "or write it otherwise"
+                f"an expression cannot be computed for a record: expression={self.text!r} ({error})",
+                remedy="choose the records, or write it otherwise",
             ) from error
         return self._narrowed(values) if values.type != self.kind else values
 
@@ -79,7 +80,8 @@ class ValueExpression:
         is_same = pc.equal(narrow.cast(values.type), values)
         if not pc.all(pc.or_kleene(is_same, pc.is_nan(values)), min_count=0).as_py():
             raise InvalidInputError(
-                f"a value changes in its column: expression={self.text!r} type={self.kind}; write it so that the value fits"
+                f"a value changes in its column: expression={self.text!r} type={self.kind}",
+                remedy="write it so that the value fits",
             )
         return narrow
 

@@ -85,7 +85,8 @@ def from_avro(text: str) -> pa.Schema:
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise CorruptTableError(
             f"the table's schema in the commit metadata is not an Avro schema ({type(error).__name__}: {error}): "
-            f"schema={text[:200]!r}; restore the newest commit from a backup, or roll it back"
+            f"schema={text[:200]!r}",
+            remedy="restore the newest commit from a backup, or roll it back",
         ) from error
 
 
@@ -120,9 +121,11 @@ def _type(kind: pa.DataType, name: str, namespace: str, path: str) -> object:
 
 def _unsupported(path: str, kind: object) -> SchemaError:
     return SchemaError(
-        f"a column has a type that the table's schema cannot hold: column={path!r} type={kind}; cast it to a signed "
-        "integer, a float, a string, bytes, a decimal of up to 38 digits, a date, a timestamp in microseconds, a list, a "
-        "struct or a map with string keys"
+        f"a column has a type that the table's schema cannot hold: column={path!r} type={kind}",
+        remedy=(
+            "cast it to a signed integer, a float, a string, bytes, a decimal of up to 38 digits, a date, a timestamp "
+            "in microseconds, a list, a struct or a map with string keys"
+        ),
     )
 
 

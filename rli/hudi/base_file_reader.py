@@ -80,8 +80,8 @@ class BaseFileReader:
             return least.decode(), greatest.decode()
         except UnicodeDecodeError as error:
             raise CorruptTableError(
-                f"the key range of a base file is not text: file={self.path} ({error}); rewrite the file, for example "
-                "by updating one of its records"
+                f"the key range of a base file is not text: file={self.path} ({error})",
+                remedy="rewrite the file, for example by updating one of its records",
             ) from error
 
     def read_columns(self, schema: pa.Schema) -> pa.Table:
@@ -166,6 +166,8 @@ def corrupt_unless_parquet(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise CorruptTableError(f"a base file is missing: file={path}; {_REMEDY}") from error
+        raise CorruptTableError(f"a base file is missing: file={path}", remedy=f"{_REMEDY}") from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        raise CorruptTableError(f"a base file cannot be read as Parquet: file={path} ({error}); {_REMEDY}") from error
+        raise CorruptTableError(
+            f"a base file cannot be read as Parquet: file={path} ({error})", remedy=f"{_REMEDY}"
+        ) from error

@@ -206,8 +206,8 @@ class BloomFilter:
             return cls(*(_parse_simple(content) if kind is _Kind.SIMPLE else _parse_dynamic(content)))
         except (ValueError, binascii.Error, struct.error) as error:
             raise CorruptTableError(
-                f"the bloom filter of a base file cannot be read: file={file_name} ({error}); rewrite the file, "
-                "for example by updating one of its records"
+                f"the bloom filter of a base file cannot be read: file={file_name} ({error})",
+                remedy="rewrite the file, for example by updating one of its records",
             ) from error
 
     def _positions(self, keys: pa.Array | pa.ChunkedArray) -> Iterator[tuple[NDArray[np.intp], NDArray[np.int64]]]:

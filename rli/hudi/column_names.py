@@ -45,8 +45,8 @@ def require_name(name: str, path: str) -> None:
     if not _ALLOWED.fullmatch(name):
         simple = simple_name(name)
         raise SchemaError(
-            f"a column has a name that Hudi cannot hold, only ASCII letters, digits and _ are allowed: column={path!r}; "
-            f"rename it, for example to {simple if simple.strip('_') else 'column'!r}"
+            f"a column has a name that Hudi cannot hold, only ASCII letters, digits and _ are allowed: column={path!r}",
+            remedy=f"rename it, for example to {simple if simple.strip('_') else 'column'!r}",
         )
 
 
@@ -78,7 +78,8 @@ def require_distinct(names: Iterable[str], above: str = "") -> None:
         if other is not None:
             raise SchemaError(
                 f"a column occurs twice (letter case does not count): column={below(above, name)} "
-                f"other={below(above, other)}; rename one"
+                f"other={below(above, other)}",
+                remedy="rename one",
             )
         seen[name.casefold()] = name
 

@@ -109,7 +109,8 @@ class Ring:
             ring.require_valid()
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptTableError(
-                f"a file of the hashing metadata is damaged: file={path} cause=({error!r}); restore it from a backup"
+                f"a file of the hashing metadata is damaged: file={path} cause=({error!r})",
+                remedy="restore it from a backup",
             ) from error
         return ring
 

@@ -41,8 +41,9 @@ class BaseFileName:
         match = _NAME.fullmatch(file_name)
         if match is None:
             raise CorruptTableError(
-                f"a file of the table does not have the name of a base file: file={file_name} "
-                "expected=<file id>_<write token>_<instant>.parquet; move the file out of the table's folder"
+                f"a file of the table does not have the name of a base file: file={file_name} expected=<file "
+                "id>_<write token>_<instant>.parquet",
+                remedy="move the file out of the table's folder",
             )
         return cls(*match.groups())
 

@@ -101,12 +101,13 @@ def _parsed(content: bytes, path: str) -> HashingConfig:
         stored = _Stored.model_validate_json(content)
     except ValidationError as error:
         raise CorruptTableError(
-            f"a hashing config of Hudi is damaged: file={path}; write it again with Hudi, or bring back a copy"
+            f"a hashing config of Hudi is damaged: file={path}", remedy="write it again with Hudi, or bring back a copy"
         ) from error
     if stored.version != _VERSION or stored.rule.upper() != _REGEX:
         raise UnsupportedTableError(
-            f"a hashing config has rules that rli does not know: file={path} version={stored.version} rule={stored.rule}; "
-            "write the table with Hudi alone"
+            f"a hashing config has rules that rli does not know: file={path} version={stored.version} "
+            f"rule={stored.rule}",
+            remedy="write the table with Hudi alone",
         )
     _require_few(stored.defaultBucketNumber, path)
     rules = (_rule(expression, path) for expression in stored.expressions.split(";") if expression.strip())
@@ -116,8 +117,8 @@ def _parsed(content: bytes, path: str) -> HashingConfig:
 def _require_few(buckets: int, path: str) -> None:
     if buckets > MOST_BUCKETS:
         raise UnsupportedTableError(
-            f"a hashing config names more buckets than rli writes: file={path} buckets={buckets} most={MOST_BUCKETS}; write "
-            "the table with Hudi alone, or write the config again with fewer buckets"
+            f"a hashing config names more buckets than rli writes: file={path} buckets={buckets} most={MOST_BUCKETS}",
+            remedy="write the table with Hudi alone, or write the config again with fewer buckets",
         )
 
 
@@ -126,7 +127,8 @@ def _rule(expression: str, path: str) -> BucketRule:
     pattern, _, buckets = (part.strip() for part in expression.strip().partition(","))
     if not re.fullmatch(r"[1-9]\d*", buckets, re.ASCII):
         raise CorruptTableError(
-            f"a hashing config has a rule without a number: file={path} rule={expression!r}; write it again with Hudi"
+            f"a hashing config has a rule without a number: file={path} rule={expression!r}",
+            remedy="write it again with Hudi",
         )
     # Python converts numbers of a few thousand digits alone.
     _require_few(int(buckets[:_MOST_DIGITS]), path)
@@ -149,6 +151,9 @@ def _require_same_meaning(pattern: str, path: str) -> None:
         else:
             return
     raise UnsupportedTableError(
-        f"a hashing config has a pattern of Java that rli does not follow: file={path} pattern={pattern!r}; write the "
-        "table with Hudi alone, or give the partitions a pattern of letters, digits, '.', '*', '^' and '$'"
+        f"a hashing config has a pattern of Java that rli does not follow: file={path} pattern={pattern!r}",
+        remedy=(
+            "write the table with Hudi alone, or give the partitions a pattern of letters, digits, '.', '*', '^' and "
+            "'$'"
+        ),
     ) from cause

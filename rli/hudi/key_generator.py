@@ -68,8 +68,9 @@ class KeyGenerator:
             row = pc.index(unnamed, True).as_py()
             raise InvalidKeyError(
                 f"a record has no key, all its key columns are null or empty: columns={list(self.record_key_fields)} "
-                f"row={row}; give each record a key",
+                f"row={row}",
                 row=row,
+                remedy="give each record a key",
             )
         parts = [
             pc.binary_join_element_wise(
@@ -114,8 +115,8 @@ class KeyGenerator:
                 or len(part.encode()) > _MAX_SEGMENT_BYTES
             ):
                 raise InvalidKeyError(
-                    f"a partition value cannot name a folder: column={name} value={value!r}; "
-                    "change the value, or create the table with url_encode_partitions=True"
+                    f"a partition value cannot name a folder: column={name} value={value!r}",
+                    remedy="change the value, or create the table with url_encode_partitions=True",
                 )
         return folder
 
@@ -131,7 +132,9 @@ def _require_keys(keys: pa.Array, column: str) -> pa.Array:
     if pc.any(blank).as_py():
         row = pc.index(blank, True).as_py()
         kind = "null" if not keys[row].is_valid else "empty"
-        raise InvalidKeyError(f"a record key is {kind}: column={column} row={row}; give each record a key", row=row)
+        raise InvalidKeyError(
+            f"a record key is {kind}: column={column} row={row}", row=row, remedy="give each record a key"
+        )
     return keys
 
 
@@ -143,14 +146,14 @@ def _text(records: pa.Table, name: str, role: str) -> pa.Array:
     """A key or partition column as one string array, its values as Java's ``String.valueOf`` writes them."""
     if name not in records.column_names:
         raise SchemaError(
-            f"the {role} column is missing: column={name} found={records.column_names}; add it to the records"
+            f"the {role} column is missing: column={name} found={records.column_names}", remedy="add it to the records"
         )
     column = records.column(name)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not is_key_type(kind):
         raise SchemaError(
-            f"the {role} column has a type that is no key: column={name} type={kind}; "
-            "use a string, a whole number, a boolean, a date or a decimal, or cast it to string"
+            f"the {role} column has a type that is no key: column={name} type={kind}",
+            remedy="use a string, a whole number, a boolean, a date or a decimal, or cast it to string",
         )
     text = column.cast(pa.string())
     if isinstance(text, pa.ChunkedArray):

@@ -51,10 +51,11 @@ def require_no_reserved_columns(schema: pa.Schema) -> None:
             if meta == reserved
             else "rename these columns, or drop them"
         )
-        raise SchemaError(f"records have columns with names that Hudi reserves: columns={reserved}; {remedy}")
+        raise SchemaError(f"records have columns with names that Hudi reserves: columns={reserved}", remedy=f"{remedy}")
     if IS_DELETED in schema.names:
         kind = schema.field(IS_DELETED).type
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
             raise SchemaError(
-                f"the column that marks deletes is not boolean: column={IS_DELETED} type={kind}; cast it to boolean"
+                f"the column that marks deletes is not boolean: column={IS_DELETED} type={kind}",
+                remedy="cast it to boolean",
             )

@@ -242,8 +242,8 @@ def load_properties(storage: Storage) -> TableProperties:
         return _parse(backup, PROPERTIES_BACKUP_PATH)
     if content is None:
         raise TableNotFoundError(
-            f"there is no table here, {PROPERTIES_PATH} is missing: path={storage.location}; check the path, or create "
-            "the table"
+            f"there is no table here, {PROPERTIES_PATH} is missing: path={storage.location}",
+            remedy="check the path, or create the table",
         )
     return _parse(content, PROPERTIES_PATH)
 
@@ -263,7 +263,9 @@ def _parse(content: bytes, path: str) -> TableProperties:
 
 
 def _corrupt(problem: str, file_name: str, details: str) -> CorruptTableError:
-    return CorruptTableError(f"{problem}: file={file_name} {details}; restore the file from a backup, or correct it")
+    return CorruptTableError(
+        f"{problem}: file={file_name} {details}", remedy="restore the file from a backup, or correct it"
+    )
 
 
 def _check_checksum(raw: Mapping[str, str], file_name: str) -> None:

@@ -66,7 +66,7 @@ def written_schema(schema: pa.Schema) -> pa.Schema:
     require_names(schema)
     for name in schema.names:
         if name.startswith(RESERVED_PREFIX):
-            raise SchemaError(f"a column has a reserved name: column={name}; rename it")
+            raise SchemaError(f"a column has a reserved name: column={name}", remedy="rename it")
     return pa.schema([pa.field(field.name, _written_type(field.type, field.name)) for field in schema])
 
 
@@ -88,8 +88,8 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
             columns.append(column if column.type == field.type else _cast(column, field))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise SchemaError(
-                f"a value does not fit its column: column={field.name} type={field.type} ({error}); "
-                "cast or round the column first"
+                f"a value does not fit its column: column={field.name} type={field.type} ({error})",
+                remedy="cast or round the column first",
             ) from error
     return pa.table(columns, schema=schema)
 
@@ -129,7 +129,8 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         # Hudi has let such a column grow into text. It would spell 1e+20 as 1.0E20.
         raise SchemaError(
             f"numbers would become strings, which no two engines spell in one way: column={field.name} "
-            f"from={column.type} type={field.type}; write all records of the table with the engine that changed the column"
+            f"from={column.type} type={field.type}",
+            remedy="write all records of the table with the engine that changed the column",
         )
     if (column.type, field.type) not in CHECKED_CONVERSIONS:
         return column.cast(field.type)
@@ -142,8 +143,9 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         row = pc.index(is_changed, True).as_py()
         raise SchemaError(
             f"a value would change in its column: column={field.name} type={field.type} row={row} "
-            f"value={column[row].as_py()!r}; correct the value, or write it to a column of another type",
+            f"value={column[row].as_py()!r}",
             row=row,
+            remedy="correct the value, or write it to a column of another type",
         )
     return converted
 
@@ -157,8 +159,8 @@ def _written_type(kind: pa.DataType, column: str) -> pa.DataType:
         if matches(kind):
             return convert(kind, column)
     raise SchemaError(
-        f"a column has a type that cannot be written: column={column} type={kind}; cast it to a type of numbers, "
-        "string, bytes, date, timestamp, decimal, list, map or struct"
+        f"a column has a type that cannot be written: column={column} type={kind}",
+        remedy="cast it to a type of numbers, string, bytes, date, timestamp, decimal, list, map or struct",
     )
 
 
@@ -170,7 +172,7 @@ def _timestamp(_kind: pa.DataType, _column: str) -> pa.DataType:
 def _decimal(kind: pa.DataType, column: str) -> pa.DataType:
     if kind.precision > MAX_DECIMAL_PRECISION:
         raise SchemaError(
-            f"a decimal has too many digits: column={column} type={kind} most={MAX_DECIMAL_PRECISION}; cast it"
+            f"a decimal has too many digits: column={column} type={kind} most={MAX_DECIMAL_PRECISION}", remedy="cast it"
         )
     return pa.decimal128(kind.precision, kind.scale)
 
@@ -182,13 +184,15 @@ def _list(kind: pa.DataType, column: str) -> pa.DataType:
 def _map(kind: pa.DataType, column: str) -> pa.DataType:
     key = _written_type(kind.key_type, f"{column}.key")
     if key != pa.string():
-        raise SchemaError(f"the keys of a map are no strings: column={column} type={kind}; cast them to string")
+        raise SchemaError(
+            f"the keys of a map are no strings: column={column} type={kind}", remedy="cast them to string"
+        )
     return pa.map_(key, _written_type(kind.item_type, f"{column}.value"))
 
 
 def _struct(kind: pa.DataType, column: str) -> pa.DataType:
     if not kind.num_fields:
-        raise SchemaError(f"a struct has no fields: column={column}; add a field, or drop the column")
+        raise SchemaError(f"a struct has no fields: column={column}", remedy="add a field, or drop the column")
     return pa.struct([pa.field(field.name, _written_type(field.type, f"{column}.{field.name}")) for field in kind])
 
 

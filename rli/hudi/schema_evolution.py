@@ -89,7 +89,8 @@ def require_columns(
     lacking = missing_columns(stored, incoming)
     if required := [name for name in lacking if not stored.field(name).nullable]:
         raise SchemaError(
-            f"the records lack columns of the table that hold no nulls: columns={required}; add them to the records"
+            f"the records lack columns of the table that hold no nulls: columns={required}",
+            remedy="add them to the records",
         )
     # Records without marks are no deletes.
     _require_none_missing([name for name in lacking if name != IS_DELETED], lacking_fields, missing)
@@ -122,26 +123,29 @@ def fitted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 def _unfit(stored: pa.DataType, arriving: pa.DataType, path: str) -> SchemaError:
     return SchemaError(
-        f"a column's type does not fit the table: column={path} table={stored} records={arriving}; "
-        "cast it, add a column with another name, or write all records into a new table"
+        f"a column's type does not fit the table: column={path} table={stored} records={arriving}",
+        remedy="cast it, add a column with another name, or write all records into a new table",
     )
 
 
 def _require_none_missing(columns: Sequence[str], fields: Sequence[str], missing: MissingColumns) -> None:
     if missing is MissingColumns.FAIL and columns:
         raise SchemaError(
-            f"the records lack columns of the table: columns={[*columns, *fields]}; add them, or write with "
-            'missing="null" (they become null) or missing="keep" (stored records keep their values)'
+            f"the records lack columns of the table: columns={[*columns, *fields]}",
+            remedy=(
+                "add them, or write with "
+                'missing="null" (they become null) or missing="keep" (stored records keep their values)'
+            ),
         )
     if missing is MissingColumns.FAIL and fields:
         raise SchemaError(
-            f"the records lack fields of structs in the table: fields={fields}; add them, or write with "
-            'missing="null" (they become null)'
+            f"the records lack fields of structs in the table: fields={fields}",
+            remedy=('add them, or write with missing="null" (they become null)'),
         )
     if missing is MissingColumns.KEEP and fields:
         raise SchemaError(
-            f'the records lack fields of structs, and missing="keep" keeps whole columns: fields={fields}; add the '
-            'fields, leave the columns out, or write with missing="null"'
+            f'the records lack fields of structs, and missing="keep" keeps whole columns: fields={fields}',
+            remedy=('add the fields, leave the columns out, or write with missing="null"'),
         )
 
 
@@ -152,8 +156,9 @@ def _added(stored: pa.Schema | pa.StructType, incoming: pa.Schema | pa.StructTyp
     for arriving in added:
         if (name := known.get(arriving.name.casefold())) is not None:
             raise SchemaError(
-                "a column has the name of one of the table but for letter case: "
-                f"column={below(path, arriving.name)} table={below(path, name)}; rename it"
+                f"a column has the name of one of the table but for letter case: column={below(path, arriving.name)} "
+                f"table={below(path, name)}",
+                remedy="rename it",
             )
     return added
 
@@ -177,7 +182,8 @@ class _Evolution:
         if kind != stored.type and path in self.fixed:
             raise SchemaError(
                 f"the type of a key or partition column stays: column={path} table={stored.type} "
-                f"records={arriving.type}; cast it, or write the records into a new table"
+                f"records={arriving.type}",
+                remedy="cast it, or write the records into a new table",
             )
         return stored if kind is stored.type else stored.with_type(kind)
 
@@ -224,7 +230,8 @@ def _decimal(stored: pa.DataType, arriving: pa.DataType, path: str) -> pa.DataTy
     if kind is None:
         raise SchemaError(
             f"no decimal of {MAX_DECIMAL_PRECISION} digits holds the values of the table and of the records: "
-            f"column={path} table={stored} records={arriving}; cast the records to the table's type"
+            f"column={path} table={stored} records={arriving}",
+            remedy="cast the records to the table's type",
         )
     return stored if kind == stored else kind
 
@@ -233,5 +240,6 @@ def _require_structs(path: str, added: list[pa.Field]) -> None:
     if int(pa.__version__.partition(".")[0]) < _STRUCTS_SINCE:
         raise SchemaError(
             f"this release of pyarrow cannot read structs with added fields: column={path} "
-            f"fields={[one.name for one in added]} pyarrow={pa.__version__}; install pyarrow>={_STRUCTS_SINCE}"
+            f"fields={[one.name for one in added]} pyarrow={pa.__version__}",
+            remedy=f"install pyarrow>={_STRUCTS_SINCE}",
         )

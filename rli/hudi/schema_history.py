@@ -34,7 +34,8 @@ def require_no_history(extra: Mapping[str, str], table: str) -> None:
     if extra.get(LATEST_SCHEMA):
         raise UnsupportedTableError(
             "the table keeps a history of its columns for Hudi's schema-on-read, which rli does not write: "
-            f"table={table}; write it with Hudi, or write all records into a new table"
+            f"table={table}",
+            remedy="write it with Hudi, or write all records into a new table",
         )
 
 
@@ -55,8 +56,9 @@ def require_found_by_name(storage: Storage) -> None:
         known = names.setdefault(number, path)
         if known != path or ids.setdefault(path, number) != number:
             raise UnsupportedTableError(
-                "a column was renamed, or dropped and added again, by Hudi's schema-on-read, and rli finds columns by name: "
-                f"table={storage.location} column={path} before={known}; write all records into a new table with Hudi"
+                "a column was renamed, or dropped and added again, by Hudi's schema-on-read, and rli finds columns by "
+                f"name: table={storage.location} column={path} before={known}",
+                remedy="write all records into a new table with Hudi",
             )
 
 
@@ -66,8 +68,8 @@ def _columns_of_history(content: bytes, file: str) -> list[tuple[str, int]]:
         return [column for schema in schemas for column in _columns(schema, "")]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptTableError(
-            f"the history of the table's columns cannot be read: file={file} ({type(error).__name__}: {error}); restore "
-            "the file from a backup"
+            f"the history of the table's columns cannot be read: file={file} ({type(error).__name__}: {error})",
+            remedy="restore the file from a backup",
         ) from error
 
 

@@ -30,27 +30,30 @@ def require_readable(properties: TableProperties) -> None:
     if properties.table_type != COPY_ON_WRITE:
         raise UnsupportedTableError(
             f"only copy-on-write tables are read, this one keeps changes in log files: table={name} "
-            f"type={properties.table_type}; copy its rows into a copy-on-write table"
+            f"type={properties.table_type}",
+            remedy="copy its rows into a copy-on-write table",
         )
     if version not in READ_VERSIONS:
         raise UnsupportedTableError(
-            f"tables of this version are not read: table={name} version={version} supported={list(READ_VERSIONS)}; "
-            "upgrade or downgrade the table with Hudi's command line (upgrade table, downgrade table)"
+            f"tables of this version are not read: table={name} version={version} supported={list(READ_VERSIONS)}",
+            remedy="upgrade or downgrade the table with Hudi's command line (upgrade table, downgrade table)",
         )
     if properties.layout_version != _LAYOUTS[version]:
         raise UnsupportedTableError(
             f"the timeline's layout does not belong to the table's version: table={name} version={version} "
-            f"layout_version={properties.layout_version}; let Hudi upgrade the table once more"
+            f"layout_version={properties.layout_version}",
+            remedy="let Hudi upgrade the table once more",
         )
     if properties.base_file_format != "PARQUET":
         raise UnsupportedTableError(
-            f"only Parquet base files are read: table={name} format={properties.base_file_format}; "
-            "copy the table into one with Parquet base files"
+            f"only Parquet base files are read: table={name} format={properties.base_file_format}",
+            remedy="copy the table into one with Parquet base files",
         )
     if properties.raw.get(Key.BOOTSTRAP_BASE_PATH):
         raise UnsupportedTableError(
             f"the table was bootstrapped over files elsewhere, its base files may lack the columns: table={name} "
-            f"source={properties.raw[Key.BOOTSTRAP_BASE_PATH]}; copy its rows into a new table"
+            f"source={properties.raw[Key.BOOTSTRAP_BASE_PATH]}",
+            remedy="copy its rows into a new table",
         )
 
 
@@ -76,12 +79,13 @@ def require_writable(properties: TableProperties) -> None:
         named = properties.raw.get(Key.KEY_GENERATOR_CLASS) or properties.raw.get(Key.KEY_GENERATOR_TYPE)
         raise UnsupportedTableError(
             f"the table's key generator forms keys or partition paths that rli does not write: table={name} "
-            f"key_generator={named}; write it with Hudi, or copy it into a table that is partitioned by plain columns"
+            f"key_generator={named}",
+            remedy="write it with Hudi, or copy it into a table that is partitioned by plain columns",
         )
     if not properties.record_key_fields:
         raise UnsupportedTableError(
-            f"the table has no record-key columns, so no record can be found again: table={name}; copy it into a "
-            "table with a record key"
+            f"the table has no record-key columns, so no record can be found again: table={name}",
+            remedy="copy it into a table with a record key",
         )
     problems = (
         (Key.POPULATE_META_FIELDS, not properties.populate_meta_fields, "the table keeps no record keys in its files"),
@@ -115,6 +119,6 @@ def require_writable(properties: TableProperties) -> None:
     for key, is_unfit, reason in problems:
         if is_unfit:
             raise UnsupportedTableError(
-                f"{reason}: table={name} {key}={properties.raw.get(key)}; write it with Hudi, or copy it into a table "
-                "without this setting"
+                f"{reason}: table={name} {key}={properties.raw.get(key)}",
+                remedy="write it with Hudi, or copy it into a table without this setting",
             )

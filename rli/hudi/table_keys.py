@@ -96,9 +96,7 @@ class TableKeys:
         fitting = self._fitted(records, fields)
         paths = self.generator.partition_paths(fitting)
         for name, values in _texts(fitting, fields):
-            _refuse(
-                values, pc.equal(values, DEFAULT_PARTITION), name, "the partition of null has the same path; change it"
-            )
+            _refuse(values, pc.equal(values, DEFAULT_PARTITION), name, "the partition of null has the same path")
         if scope is Scope.PARTITION and not self.generator.url_encode:
             self._require_own_paths(fitting)
         return paths
@@ -122,12 +120,16 @@ class TableKeys:
         try:
             return self.record_keys(pa.table({self.generator.record_key_fields[0]: rows.column(KEY_VALUE)}))
         except SchemaError as error:
-            raise InvalidKeyError(f"record keys are neither strings nor values of the key column: {error}") from error
+            raise InvalidKeyError(
+                f"record keys are neither strings nor values of the key column: {error.problem}", remedy=error.remedy
+            ) from error
 
     def _fitted(self, records: pa.Table, names: Iterable[str]) -> pa.Table:
         for name in names:
             if records.column_names.count(name) > 1:
-                raise SchemaError(f"a column occurs twice: column={name} found={records.column_names}; rename one")
+                raise SchemaError(
+                    f"a column occurs twice: column={name} found={records.column_names}", remedy="rename one"
+                )
             if name not in records.column_names or name not in self.types.names:
                 continue
             field = self.types.field(name)
@@ -148,7 +150,8 @@ class TableKeys:
                     pc.match_substring(texts[name], mark),
                     name,
                     f"other values have the same partition path, because of {mark!r}, and keys are unique in their "
-                    "partition only; change it, or create the table with url_encode_partitions=True",
+                    "partition only",
+                    "change it, or create the table with url_encode_partitions=True",
                 )
 
 
@@ -159,8 +162,8 @@ def _fitted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         if not is_key_type(arriving):
             return column
         raise SchemaError(
-            f"a column's type does not fit the table: column={field.name} table={field.type} records={arriving}; "
-            "cast it" + ("" if is_key_type(field.type) else ", or give whole record keys as strings")
+            f"a column's type does not fit the table: column={field.name} table={field.type} records={arriving}",
+            remedy="cast it" + ("" if is_key_type(field.type) else ", or give whole record keys as strings"),
         )
     try:
         return _converted(column, field.type)
@@ -168,8 +171,9 @@ def _fitted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         row = _first_unfit(column, field.type)
         raise InvalidKeyError(
             f"a key or partition value would change in its column: column={field.name} type={field.type} row={row} "
-            f"value={column[row].as_py()!r} ({error}); correct the value",
+            f"value={column[row].as_py()!r} ({error})",
             row=row,
+            remedy="correct the value",
         ) from error
 
 
@@ -220,14 +224,14 @@ def _require_own_keys(fitting: pa.Table, fields: Sequence[str]) -> None:
     following = dict(pairwise(fields))
     for name, values in _texts(fitting, fields):
         for mark, meaning in ((NULL_PART, "null"), (EMPTY_PART, "an empty string")):
-            _refuse(values, pc.equal(values, mark), name, f"in a composite key it stands for {meaning}; change it")
+            _refuse(values, pc.equal(values, mark), name, f"in a composite key it stands for {meaning}")
         if name in following:
             mark = f",{following[name]}:"
             _refuse(
                 values,
                 pc.match_substring(values, mark),
                 name,
-                f"in a composite key the value of another column begins at {mark!r}; change it",
+                f"in a composite key the value of another column begins at {mark!r}",
             )
 
 
@@ -241,11 +245,14 @@ def _texts(records: pa.Table, names: Iterable[str]) -> Iterator[tuple[str, pa.Ch
             yield name, column
 
 
-def _refuse(values: pa.ChunkedArray, is_refused: pa.ChunkedArray, name: str, reason: str) -> None:
+def _refuse(
+    values: pa.ChunkedArray, is_refused: pa.ChunkedArray, name: str, reason: str, remedy: str = "change it"
+) -> None:
     row = pc.index(is_refused, True).as_py()
     if row >= 0:
         raise InvalidKeyError(
             f"a value would not be told apart from another one: column={name} row={row} "
             f"value={values[row].as_py()!r}: {reason}",
             row=row,
+            remedy=remedy,
         )

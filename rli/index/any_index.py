@@ -59,7 +59,8 @@ def locate_now(
             if time.monotonic() > deadline:
                 raise IndexNotReadyError(
                     f"files were cleaned again and again while keys were looked up: table={table.location} "
-                    f"seconds={timeout:g}; look up again with a longer timeout, or let cleans keep more commits"
+                    f"seconds={timeout:g}",
+                    remedy="look up again with a longer timeout, or let cleans keep more commits",
                 ) from error
         else:
             return joined_locations(record_keys, distinct, found)

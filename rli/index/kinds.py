@@ -112,8 +112,8 @@ def require_valid(kind: IndexKind, url: str, options: IndexOptions) -> None:
     kind.require_url(url)
     if not isinstance(kind, KeptKind) and (options.shards is not None or options.key_mode != KeyMode.EXACT):
         raise SettingsError(
-            f"this index keeps no entries: index={url} shards={options.shards} key_mode={options.key_mode}; leave "
-            "shards and key_mode out, or choose an index in a store, such as lmdb:///path"
+            f"this index keeps no entries: index={url} shards={options.shards} key_mode={options.key_mode}",
+            remedy="leave shards and key_mode out, or choose an index in a store, such as lmdb:///path",
         )
 
 

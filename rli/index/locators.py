@@ -122,9 +122,8 @@ def _require_once(keys: pa.ChunkedArray, scope: Scope) -> None:
     several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values").slice(0, _SAMPLE)
     sample = several if scope is Scope.GLOBAL else scoped_keys.split(several)[1]
     raise CorruptTableError(
-        f"record keys stand in the table more than once: scope={scope} "
-        f"keys={sample.to_pylist()}; find them with rli index verify TABLE, delete these "
-        "keys and insert their records again"
+        f"record keys stand in the table more than once: scope={scope} keys={sample.to_pylist()}",
+        remedy="find them with rli index verify TABLE, delete these keys and insert their records again",
     )
 
 

@@ -45,14 +45,14 @@ def index_kind(url: str) -> IndexKind:
     try:
         url.encode()
     except UnicodeEncodeError:
-        raise SettingsError(f"the URL is not Unicode text: index={url!r}; give another one") from None
+        raise SettingsError(f"the URL is not Unicode text: index={url!r}", remedy="give another one") from None
     if scheme == "memory" and IndexUrl.parse(url).store == IN_PROCESS:
         return _IN_PROCESS
     if scheme not in _KINDS and "/" not in url and scheme not in store_schemes():
         kinds = ", ".join(f"{kind}:" for kind in (*_KINDS, "memory"))
         raise SettingsError(
-            f"no such kind of index: index={without_password(url)}; choose one of {kinds}, or the URL of a store such as "
-            "lmdb:///path"
+            f"no such kind of index: index={without_password(url)}",
+            remedy=f"choose one of {kinds}, or the URL of a store such as lmdb:///path",
         )
     return _KINDS.get(scheme, _RECORD)
 

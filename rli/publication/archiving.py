@@ -101,13 +101,14 @@ def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -
         is_named = storage.publish(draft, file.path)
     except FileNotFoundError as error:
         raise LeaseLostError(
-            f"another writer took the lease over: archive={file.path}; nothing was archived, call it again"
+            f"another writer took the lease over: archive={file.path}", remedy="nothing was archived, call it again"
         ) from error
     # The file of this name may be this one: the answer to a first attempt may have been lost.
     if not is_named and storage.read_bytes(file.path) != file.content:
         storage.delete_folder(folder)
         raise ConflictError(
-            f"another engine archived at the same time: archive={file.path}; nothing was archived, call it again"
+            f"another engine archived at the same time: archive={file.path}",
+            remedy="nothing was archived, call it again",
         )
     return folder
 
@@ -144,8 +145,8 @@ def _read_plan(storage: Storage, folder: str) -> _Plan | None:
         return _Plan.model_validate_json(content)
     except ValidationError as error:
         raise CorruptTableError(
-            f"the plan of an archive is damaged: file={paths.archive_plan(folder)}; delete the folder {folder}, then "
-            "run: rli archive TABLE"
+            f"the plan of an archive is damaged: file={paths.archive_plan(folder)}",
+            remedy=f"delete the folder {folder}, then run: rli archive TABLE",
         ) from error
 
 

@@ -242,8 +242,8 @@ def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple
     if len(left):
         raise CorruptIndexError(
             f"the index places keys in a file group that does not hold them: partition={part.group.partition_path} "
-            f"file_id={part.group.file_id} count={len(left)} keys={left.slice(0, _SAMPLE).to_pylist()}; verify the index, "
-            "then repair or bootstrap it"
+            f"file_id={part.group.file_id} count={len(left)} keys={left.slice(0, _SAMPLE).to_pylist()}",
+            remedy="verify the index, then repair or bootstrap it",
         )
     return np.concatenate(positions), pa.concat_tables(records)
 
@@ -252,6 +252,6 @@ def require_time_left(index: TableIndex, deadline: float) -> None:
     """Raise ``IndexNotReadyError`` for a read that has begun again until its deadline (of ``time.monotonic``)."""
     if time.monotonic() > deadline:
         raise IndexNotReadyError(
-            f"other writers changed the records again and again while they were looked up: index={index.url}; "
-            "read again, with a longer timeout"
+            f"other writers changed the records again and again while they were looked up: index={index.url}",
+            remedy="read again, with a longer timeout",
         )

@@ -138,7 +138,7 @@ def _foretold(snapshot: Snapshot, keep_commits: int) -> ArchiveResult:
 def _require_kept(keep_commits: int) -> None:
     if keep_commits < 1:
         raise InvalidInputError(
-            f"an archive leaves at least the last commit: keep_commits={keep_commits}; keep 1 or more"
+            f"an archive leaves at least the last commit: keep_commits={keep_commits}", remedy="keep 1 or more"
         )
 
 

@@ -140,7 +140,9 @@ def _foretold(snapshot: Snapshot, keep_commits: int) -> CleanResult:
 
 def _require_kept(keep_commits: int) -> None:
     if keep_commits < 1:
-        raise InvalidInputError(f"a clean keeps at least the last commit: keep_commits={keep_commits}; keep 1 or more")
+        raise InvalidInputError(
+            f"a clean keeps at least the last commit: keep_commits={keep_commits}", remedy="keep 1 or more"
+        )
 
 
 def finish_cleans(table: TableDefinition, fence: Fence) -> None:

@@ -36,8 +36,9 @@ def announced_in(table: TableDefinition, files: Iterable[StoredFile]) -> list[tu
             found.append((instant, ANNOUNCED_SERVICES[action]))
         elif is_instant_time(instant) and action.isidentifier():
             raise UnsupportedTableError(
-                f"a newer version of rli has announced a service that this version does not know: table={table.location} "
-                f"service={action} instant={instant}; finish it with the newer version: rli index sync TABLE"
+                "a newer version of rli has announced a service that this version does not know: "
+                f"table={table.location} service={action} instant={instant}",
+                remedy="finish it with the newer version: rli index sync TABLE",
             )
         # Files of other names are not marks.
     return found

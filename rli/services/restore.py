@@ -161,8 +161,8 @@ def require_commit(timeline: Timeline, instant_time: str) -> Instant:
         if instant.time == instant_time:
             return instant
     raise InstantNotFoundError(
-        f"the timeline shows no completed commit of this time: instant={instant_time}; list the commits: "
-        "rli timeline TABLE"
+        f"the timeline shows no completed commit of this time: instant={instant_time}",
+        remedy="list the commits: rli timeline TABLE",
     )
 
 

@@ -40,7 +40,8 @@ def commits_to_undo(snapshot: Snapshot, instant_time: str) -> list[Instant]:
     latest = snapshot.timeline.latest_write
     raise InstantNotFoundError(
         f"only the last completed commit can be rolled back: instant={instant_time} "
-        f"last={latest.time if latest else 'none'}; roll later commits back first"
+        f"last={latest.time if latest else 'none'}",
+        remedy="roll later commits back first",
     )
 
 
@@ -73,8 +74,8 @@ def require_rollback(snapshot: Snapshot, commits: Sequence[Instant]) -> None:
     if len(snapshot.timeline.unsaved_writes) <= len(commits) and snapshot.table.has_archive():
         # Base files of archived commits count because they are older than a commit of the active timeline.
         raise UnsupportedTableError(
-            f"all earlier commits were archived: instant={commits[-1].time}; it can no longer be rolled back, "
-            "delete or upsert the records instead"
+            f"all earlier commits were archived: instant={commits[-1].time}",
+            remedy="it can no longer be rolled back, delete or upsert the records instead",
         )
     for instant in commits:
         _require_files_before(snapshot, instant)
@@ -105,8 +106,8 @@ def _require_files_before(snapshot: Snapshot, instant: Instant) -> None:
         if (group, version) not in kept:
             raise InstantNotFoundError(
                 f"the files before the last commit were cleaned: instant={instant.time} "
-                f"partition={group.partition_path} file_id={group.file_id} before={version or 'any version'}; "
-                "it can no longer be rolled back, delete or upsert the records instead"
+                f"partition={group.partition_path} file_id={group.file_id} before={version or 'any version'}",
+                remedy="it can no longer be rolled back, delete or upsert the records instead",
             )
 
 

@@ -41,13 +41,15 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
     current = Snapshot.now(table)
     latest = current.timeline.latest_write
     if instant_time is None and latest is None:
-        raise InstantNotFoundError(f"there is no commit to keep: table={table.location}; write to the table first")
+        raise InstantNotFoundError(
+            f"there is no commit to keep: table={table.location}", remedy="write to the table first"
+        )
     saved = instant_time or (latest.time if latest else "")
     require_commit(current.timeline, saved)
     if all(write.time >= saved for write in current.timeline.unsaved_writes) and table.has_archive():
         raise UnsupportedTableError(
-            f"all earlier commits were archived, and Hudi needs an earlier commit beside it: instant={saved}; keep a "
-            "later commit"
+            f"all earlier commits were archived, and Hudi needs an earlier commit beside it: instant={saved}",
+            remedy="keep a later commit",
         )
     past = current.as_of(saved)
     require_files_as_of(current, past)
@@ -93,7 +95,7 @@ def delete_savepoint(table: TableDefinition, instant_time: str, fence: Fence) ->
     content = TableInstant(table, instant_time, Action.SAVEPOINT).content()
     if content is None:
         raise InstantNotFoundError(
-            f"no savepoint keeps this commit: instant={instant_time}; list the savepoints: rli timeline TABLE"
+            f"no savepoint keeps this commit: instant={instant_time}", remedy="list the savepoints: rli timeline TABLE"
         )
     # The mark is the announcement: no action of the timeline stands for a deletion.
     fence.create(paths.service_mark(instant_time, _DELETION), content)

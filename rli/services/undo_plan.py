@@ -26,11 +26,12 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
         if instant.action != Action.COMMIT and not change.is_native:
             raise UnsupportedTableError(
                 f"a commit of another engine replaced whole file groups: instant={instant.time} "
-                f"operation={change.operation}; undo it with that engine"
+                f"operation={change.operation}",
+                remedy="undo it with that engine",
             )
         if instant.time in saved:
             raise UnsupportedTableError(
-                f"a savepoint keeps the commit: instant={instant.time}; delete the savepoint first"
+                f"a savepoint keeps the commit: instant={instant.time}", remedy="delete the savepoint first"
             )
 
 

@@ -111,9 +111,11 @@ class ConditionalWrites:
         """Raise ``UnsupportedTableError`` if the store takes a conditional write whose condition does not hold."""
         if not self._are_heeded:
             raise UnsupportedTableError(
-                f"rli only reads from this object store: location={self._location}; it ignores the conditions of "
-                "writes (If-None-Match, If-Match), and writers cannot be kept apart without them: use a store that honours "
-                "them (docs/object-stores.md)"
+                f"rli only reads from this object store: location={self._location}",
+                remedy=(
+                    "it ignores the conditions of writes (If-None-Match, If-Match), and writers cannot be kept apart "
+                    "without them: use a store that honours them (docs/object-stores.md)"
+                ),
             )
 
     @cached_property

@@ -46,22 +46,27 @@ def as_os_errors(path: str) -> Iterator[None]:
     """
     if _PROCESS.was_forked:
         raise StoreUnavailableError(
-            f"this process was forked from one that has used an object store: path={path}; start processes with "
-            "spawn or forkserver"
+            f"this process was forked from one that has used an object store: path={path}",
+            remedy="start processes with spawn or forkserver",
         )
     _PROCESS.has_sent = True
     try:
         yield
     except (PermissionDeniedError, UnauthenticatedError) as error:
         raise ObjectStoreRefusalError(
-            f"the object store refuses access: path={path} ({_first_line(error)}); check the credentials: "
-            "give them as storage_options or as environment variables (docs/object-stores.md)"
+            f"the object store refuses access: path={path} ({_first_line(error)})",
+            remedy=(
+                "check the credentials: give them as storage_options or as environment variables "
+                "(docs/object-stores.md)"
+            ),
         ) from error
     except BaseError as error:
         raise ObjectStoreError(
-            f"the object store failed: path={path} ({_first_line(error)}); check the bucket's name, "
-            "the address of the store, the credentials and the network: give them as storage_options or as environment "
-            "variables (docs/object-stores.md)"
+            f"the object store failed: path={path} ({_first_line(error)})",
+            remedy=(
+                "check the bucket's name, the address of the store, the credentials and the network: give them as "
+                "storage_options or as environment variables (docs/object-stores.md)"
+            ),
         ) from error
 
 

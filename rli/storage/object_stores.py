@@ -52,13 +52,17 @@ def open_object_store(location: str, options: Mapping[str, str]) -> OpenedStorag
         from rli.storage.object_filesystem import ObjectFileSystem  # noqa: PLC0415
     except ImportError as error:
         raise SettingsError(
-            f"tables in object stores need obstore: location={location}; pip install 'record-level-index[objects]'"
+            f"tables in object stores need obstore: location={location}",
+            remedy="pip install 'record-level-index[objects]'",
         ) from error
     parts = urlsplit(location)
     if not parts.netloc or parts.query or parts.fragment or parts.password is not None:
         raise SettingsError(
-            f"not the URI of a folder in an object store: scheme={parts.scheme} bucket={parts.hostname}; write it as "
-            "s3://bucket/folder, with ? and # as %3F and %23, and give credentials and settings as storage_options"
+            f"not the URI of a folder in an object store: scheme={parts.scheme} bucket={parts.hostname}",
+            remedy=(
+                "write it as s3://bucket/folder, with ? and # as %3F and %23, and give credentials and settings as "
+                "storage_options"
+            ),
         )
     # Of abfss://container@account.dfs.core.windows.net/folder the container is what stands for the bucket.
     bucket, key = parts.netloc.partition("@")[0], unquote(parts.path).strip("/")
@@ -81,7 +85,8 @@ def _open_bucket(location: str, url: str, options: Mapping[str, str]) -> ObjectS
     except (BaseError, ValueError, TypeError) as error:
         raise SettingsError(
             f"the object store cannot be opened: location={location} storage_options={sorted(options)} "
-            f"({type(error).__name__}: {str(error).splitlines()[0]}); see docs/object-stores.md"
+            f"({type(error).__name__}: {str(error).splitlines()[0]})",
+            remedy="see docs/object-stores.md",
         ) from error
     return ObjectStores(store, once)
 

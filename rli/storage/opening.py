@@ -33,7 +33,8 @@ def open_location(location: str, options: Mapping[str, str], *, is_durable: bool
         return open_object_store(location, options)
     if options:
         raise SettingsError(
-            f"only object stores have options: location={location} storage_options={sorted(options)}; leave them out"
+            f"only object stores have options: location={location} storage_options={sorted(options)}",
+            remedy="leave them out",
         )
     if not separator:
         return OpenedStorage(fs.LocalFileSystem(), os.path.abspath(location), LocalChanges(is_durable=is_durable))
@@ -60,8 +61,8 @@ def _require_no_password(location: str) -> None:
         has_password = True
     if has_password:
         raise SettingsError(
-            f"the location of a table has a password in it: location={without_password(location)}; give it to fsspec's "
-            "own configuration instead"
+            f"the location of a table has a password in it: location={without_password(location)}",
+            remedy="give it to fsspec's own configuration instead",
         )
 
 
@@ -73,7 +74,7 @@ def _fsspec_filesystem(location: str, error: Exception) -> tuple[fs.FileSystem, 
         filesystem, path = fsspec.core.url_to_fs(location, use_listings_cache=False, skip_instance_cache=True)
     except (ImportError, ValueError) as cause:
         raise SettingsError(
-            f"no file system for this location: location={without_password(location)} ({error}); use a local path, "
-            "or install fsspec with the package for this protocol"
+            f"no file system for this location: location={without_password(location)} ({error})",
+            remedy="use a local path, or install fsspec with the package for this protocol",
         ) from cause
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path

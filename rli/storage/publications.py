@@ -72,8 +72,11 @@ class _Decision:
         except (ValueError, TypeError, KeyError) as error:
             problem = f"{type(error).__name__}: {error}"
         raise CorruptTableError(
-            f"a decision about a draft is damaged ({problem}): object={path}; no version of rli writes such an object: find "
-            "out who changes the table's folder, then remove the object"
+            f"a decision about a draft is damaged ({problem}): object={path}",
+            remedy=(
+                "no version of rli writes such an object: find out who changes the table's folder, then remove the "
+                "object"
+            ),
         )
 
 
@@ -175,8 +178,11 @@ class Publications:
         content, target = _content_path(path, decision.token), decision.target or ""
         if not target.startswith(self._folder) or not _STEPS_ASIDE.isdisjoint(target.split("/")):
             raise CorruptTableError(
-                f"a decision about a draft leads out of the table's folder: object={path} target={target!r}; no version of "
-                "rli writes such an object: find out who changes the table's folder, then remove the object"
+                f"a decision about a draft leads out of the table's folder: object={path} target={target!r}",
+                remedy=(
+                    "no version of rli writes such an object: find out who changes the table's folder, then remove the "
+                    "object"
+                ),
             )
         with as_os_errors(path):
             try:

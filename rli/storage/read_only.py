@@ -58,6 +58,9 @@ class NoChanges(FileChanges):
 
     def _refuse(self) -> NoReturn:
         raise UnsupportedTableError(
-            f"rli only reads from this storage: location={self._location}; writers cannot be kept apart without "
-            "conditional writes: use a local or mounted folder, s3://, gs://, az:// or abfss:// (docs/object-stores.md)"
+            f"rli only reads from this storage: location={self._location}",
+            remedy=(
+                "writers cannot be kept apart without conditional writes: use a local or mounted folder, s3://, gs://, "
+                "az:// or abfss:// (docs/object-stores.md)"
+            ),
         )

@@ -113,8 +113,11 @@ class Storage:
         """
         if path.startswith("/") or "\0" in path or not _STEPS_ASIDE.isdisjoint(path.split("/")):
             raise CorruptTableError(
-                f"a name leads out of the table's folder: table={self.location} path={path!r}; "
-                "find the file of the table or the record of the index that holds it: neither was written by a table writer"
+                f"a name leads out of the table's folder: table={self.location} path={path!r}",
+                remedy=(
+                    "find the file of the table or the record of the index that holds it: neither was written by a "
+                    "table writer"
+                ),
             )
         return posixpath.join(self.root, path) if path else self.root
 
@@ -132,8 +135,8 @@ class Storage:
         folder = self.full_path(path)
         if not self._changes.is_within(folder, self.root):
             raise CorruptTableError(
-                f"a folder of the table links to a location outside it: table={self.location} folder={path}; "
-                "rli changes nothing there: replace the link by a folder"
+                f"a folder of the table links to a location outside it: table={self.location} folder={path}",
+                remedy="rli changes nothing there: replace the link by a folder",
             )
 
     def read_bytes(self, path: str) -> bytes | None:

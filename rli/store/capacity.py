@@ -50,6 +50,6 @@ def estimate_capacity(store: str, entries: int, key_width: int) -> Capacity:
     found = entry_points(group=ENTRY_POINT_GROUP, name=store)
     if not found:
         known = ", ".join(sorted(point.name for point in entry_points(group=ENTRY_POINT_GROUP)))
-        raise SettingsError(f"the size of this store is unknown: store={store}; known={known}")
+        raise SettingsError(f"the size of this store is unknown: store={store}", remedy=f"known={known}")
     estimate: CapacityEstimate = loaded(next(iter(found)))
     return estimate(entries, key_width)

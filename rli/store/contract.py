@@ -221,6 +221,6 @@ def _sequence_in(stored: bytes) -> int:
     if len(stored) <= _LONGEST_WATERMARK and stored.isdigit() and str(int(stored)).encode() == stored:
         return int(stored)
     raise CorruptIndexError(
-        f"the watermark of applied commits is damaged: record={APPLIED} content={stored[:_SHOWN]!r}; bootstrap the index again: "
-        "rli index bootstrap TABLE"
+        f"the watermark of applied commits is damaged: record={APPLIED} content={stored[:_SHOWN]!r}",
+        remedy="bootstrap the index again: rli index bootstrap TABLE",
     )

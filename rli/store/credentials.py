@@ -68,8 +68,8 @@ def credentials_for(servers: Sequence[str]) -> Credentials | None:
         return None
     if any(credentials != found[0] for credentials in found):
         raise SettingsError(
-            f"the servers of one index have different credentials: servers={list(servers)} file={path}; "
-            "give them the same user and password"
+            f"the servers of one index have different credentials: servers={list(servers)} file={path}",
+            remedy="give them the same user and password",
         )
     return found[0]
 
@@ -89,7 +89,7 @@ def _read(path: Path) -> dict[str, Credentials]:
         return {}
     except OSError as error:
         raise SettingsError(
-            f"the credentials cannot be read: file={path} ({error.strerror}); check its rights"
+            f"the credentials cannot be read: file={path} ({error.strerror})", remedy="check its rights"
         ) from error
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg'].lower()}" for item in error.errors())
@@ -103,8 +103,8 @@ def _read(path: Path) -> dict[str, Credentials]:
 
 def _damaged(path: Path, wrong: str) -> SettingsError:
     return SettingsError(
-        f'the credentials are damaged: file={path} ({wrong}); write for each server ["host:port"] and below it '
-        'username = "…" and password = "…"'
+        f"the credentials are damaged: file={path} ({wrong})",
+        remedy=('write for each server ["host:port"] and below it username = "…" and password = "…"'),
     )
 
 
@@ -112,6 +112,6 @@ def _require_private(path: Path, status: os.stat_result) -> None:
     forbidden = _RIGHTS_OF_OTHERS if status.st_uid else _RIGHTS_BUT_TO_READ
     if not stat.S_ISREG(status.st_mode) or status.st_mode & forbidden:
         raise SettingsError(
-            f"other users can access the credentials file: file={path} mode={stat.S_IMODE(status.st_mode):04o}; "
-            "run chmod 600 on it, and make it a regular file"
+            f"other users can access the credentials file: file={path} mode={stat.S_IMODE(status.st_mode):04o}",
+            remedy="run chmod 600 on it, and make it a regular file",
         )

@@ -168,9 +168,9 @@ class MemoryStore(Store):
 
     def _living(self) -> _Content:
         if self._content is None:
-            raise StoreUnavailableError(f"the store was closed: url={self._url}; open it again")
+            raise StoreUnavailableError(f"the store was closed: url={self._url}", remedy="open it again")
         if self._content.dropped:
-            raise IndexNotFoundError(f"the index was dropped: url={self._url}; create it again")
+            raise IndexNotFoundError(f"the index was dropped: url={self._url}", remedy="create it again")
         return self._content
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -186,13 +186,13 @@ def open_memory_store(url: str, *, create: bool) -> MemoryStore:
     """
     parts = urlsplit(url)
     if parts.netloc or parts.query or parts.fragment:
-        raise SettingsError(f"not a URL of a memory store: url={without_password(url)}; use memory:name")
+        raise SettingsError(f"not a URL of a memory store: url={without_password(url)}", remedy="use memory:name")
     name = unquote(parts.path)
     with _CONTENTS_LOCK:
         content = _CONTENTS.get(name)
         if content is None:
             if not create:
-                raise IndexNotFoundError(f"no index in the memory of this process: url={url}; create it first")
+                raise IndexNotFoundError(f"no index in the memory of this process: url={url}", remedy="create it first")
             content = _CONTENTS[name] = _Content()
             _LOG.info("index is kept in memory and lost when this process ends: url=%s", url)
     return MemoryStore(url, name, content)
@@ -215,6 +215,7 @@ def _stored(content: _Content, keys: EncodedKeys) -> Entries:
 def _attach(url: str, process: int) -> MemoryStore:
     if process != os.getpid():
         raise SettingsError(
-            f"a memory store lives in a single process: url={url} process={process}; use lmdb:///path to share an index"
+            f"a memory store lives in a single process: url={url} process={process}",
+            remedy="use lmdb:///path to share an index",
         )
     return open_memory_store(url, create=False)

@@ -54,7 +54,8 @@ def _find_opener(scheme: str, url: str) -> StoreOpener:
     if not found:
         known = ", ".join(sorted(store_schemes()))
         raise SettingsError(
-            f"no store for this URL: url={without_password(url)} known schemes={known}; use a URL such as lmdb:///path"
+            f"no store for this URL: url={without_password(url)} known schemes={known}",
+            remedy="use a URL such as lmdb:///path",
         )
     opener: StoreOpener = loaded(next(iter(found)))
     return opener
@@ -65,7 +66,7 @@ def _scheme(url: str) -> str:
         return parse_url(url).scheme
     except ValueError as error:
         raise SettingsError(
-            f"not a URL of a store ({error}): url={without_password(url)}; use a URL such as redis://host"
+            f"not a URL of a store ({error}): url={without_password(url)}", remedy="use a URL such as redis://host"
         ) from None
 
 
@@ -75,8 +76,8 @@ def loaded(point: EntryPoint) -> Any:
         return point.load()
     except ModuleNotFoundError as error:
         raise SettingsError(
-            f"the client library of this store is not installed: store={point.name} module={error.name}; "
-            f"install it: {_install_command(point)}"
+            f"the client library of this store is not installed: store={point.name} module={error.name}",
+            remedy=f"install it: {_install_command(point)}",
         ) from error
 
 

@@ -55,8 +55,8 @@ class Wanted:
         ]
         if differing:
             raise SettingsError(
-                f"the table exists and differs from the arguments: table={table.location} {' '.join(differing)}; give "
-                "what the table has, or open the table as it is"
+                f"the table exists and differs from the arguments: table={table.location} {' '.join(differing)}",
+                remedy="give what the table has, or open the table as it is",
             )
 
     def _compared(self, table: Table) -> Iterator[tuple[str, object, object]]:

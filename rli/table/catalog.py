@@ -87,7 +87,7 @@ def create_table(  # noqa: PLR0913  (what every table is asked for; the rest are
     """
     require_known(options)
     if if_exists not in _IF_EXISTS:
-        raise SettingsError(f"no such choice: if_exists={if_exists!r}; choose one of {list(_IF_EXISTS)}")
+        raise SettingsError(f"no such choice: if_exists={if_exists!r}", remedy=f"choose one of {list(_IF_EXISTS)}")
     storage = Storage(os.fspath(path), storage_options or {})
     keys, partitions = _columns(record_key, "record_key"), _columns(partition_by, "partition_by")
     _require_columns(keys, partitions, ordering, schema)
@@ -123,8 +123,8 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
     settings = new_table_settings(index_url=index_url, **{"lease": default_lease(index_url), **new_settings(options)})
     if settings.lease is LeasePlace.INDEX and not kind.has_store:
         raise SettingsError(
-            f"the index has no store in which writers could agree: index={index_url} lease={settings.lease}; leave lease "
-            'out, or give lease="table" or the URL of a store'
+            f"the index has no store in which writers could agree: index={index_url} lease={settings.lease}",
+            remedy=('leave lease out, or give lease="table" or the URL of a store'),
         )
     if not isinstance(settings.lease, LeasePlace):
         # A URL that cannot be used is refused before the table keeps it.
@@ -192,21 +192,24 @@ def _require_usable_types(table: TableDefinition, schema: pa.Schema, ordering: s
 def _require_common_lease(lease: str, index_url: str) -> None:
     if not lease.partition(":")[2].startswith("/"):
         raise SettingsError(
-            f"this URL does not name the same store in every process: lease={lease}; give an absolute one, such as "
-            "lmdb:///path"
+            f"this URL does not name the same store in every process: lease={lease}",
+            remedy="give an absolute one, such as lmdb:///path",
         )
     if lease == without_secrets(IndexUrl.parse(index_url).store):
         raise SettingsError(
-            f"a bootstrap of the index would drop the lease with it: lease={lease} index={without_secrets(index_url)}; "
-            "leave lease out, or give another URL"
+            f"a bootstrap of the index would drop the lease with it: lease={lease} index={without_secrets(index_url)}",
+            remedy="leave lease out, or give another URL",
         )
 
 
 def _require_index_of_host(storage: Storage, index: str | None) -> None:
     if index is None:
         raise SettingsError(
-            f"each host needs its own index: path={storage.location} lease={LeasePlace.TABLE}; give index=URL on a "
-            "disk of this host, for example lmdb:///var/lib/rli/trips, and the other hosts bootstrap theirs"
+            f"each host needs its own index: path={storage.location} lease={LeasePlace.TABLE}",
+            remedy=(
+                "give index=URL on a disk of this host, for example lmdb:///var/lib/rli/trips, and the other hosts "
+                "bootstrap theirs"
+            ),
         )
 
 
@@ -214,7 +217,8 @@ def _columns(names: Sequence[str] | str, argument: str) -> tuple[str, ...]:
     columns = (names,) if isinstance(names, str) else tuple(names)
     if len(set(columns)) != len(columns) or any(not column or "," in column for column in columns):
         raise SettingsError(
-            f"column names are empty, repeated or hold a comma: {argument}={list(columns)}; name each column once"
+            f"column names are empty, repeated or hold a comma: {argument}={list(columns)}",
+            remedy="name each column once",
         )
     return columns
 
@@ -223,14 +227,16 @@ def _require_columns(
     keys: tuple[str, ...], partitions: tuple[str, ...], ordering: str | None, schema: pa.Schema | None
 ) -> None:
     if not keys:
-        raise SettingsError("a table needs at least one record-key column: record_key=[]; name one")
+        raise SettingsError("a table needs at least one record-key column: record_key=[]", remedy="name one")
     named = [*keys, *partitions, *([ordering] if ordering is not None else [])]
     reserved = [column for column in named if column.startswith((RESERVED_PREFIX, "_hoodie_"))]
     if reserved:
-        raise SettingsError(f"these column names are reserved: columns={reserved}; rename the columns")
+        raise SettingsError(f"these column names are reserved: columns={reserved}", remedy="rename the columns")
     for column in named:
         require_name(column, column)
     require_distinct(dict.fromkeys(named))
     missing = [column for column in named if schema is not None and column not in schema.names]
     if missing:
-        raise SchemaError(f"the schema lacks columns: columns={missing} found={schema and schema.names}; add them")
+        raise SchemaError(
+            f"the schema lacks columns: columns={missing} found={schema and schema.names}", remedy="add them"
+        )

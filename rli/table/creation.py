@@ -90,7 +90,7 @@ def _claim(storage: Storage, settings: TableSettings, index_url: str) -> None:
         if storage.create(paths.CLAIM, claim.model_dump_json().encode()):
             return
         _clear_dead_claim(storage, index_url)
-    raise TableExistsError(f"other processes are creating a table here: path={storage.location}; open it")
+    raise TableExistsError(f"other processes are creating a table here: path={storage.location}", remedy="open it")
 
 
 def _clear_dead_claim(storage: Storage, index_url: str) -> None:
@@ -102,9 +102,11 @@ def _clear_dead_claim(storage: Storage, index_url: str) -> None:
     shown_url = without_password(found.index_url)
     if not process.is_known_dead:
         raise TableExistsError(
-            f"another process is creating a table here: path={storage.location} host={process.host} "
-            f"pid={process.pid}; wait for it. If it no longer runs, drop the index {shown_url} if it exists, "
-            f"delete the file {paths.CLAIM} and create the table again"
+            f"another process is creating a table here: path={storage.location} host={process.host} pid={process.pid}",
+            remedy=(
+                f"wait for it. If it no longer runs, drop the index {shown_url} if it exists, delete the file "
+                f"{paths.CLAIM} and create the table again"
+            ),
         )
     if without_secrets(found.index_url) != without_secrets(index_url):
         # A claim is a file of the folder: it gives nobody the right to drop an index that this call does not name.
@@ -135,15 +137,18 @@ def _parse_claim(content: bytes, location: str) -> _Claim:
         return _Claim.model_validate_json(content)
     except ValidationError as error:
         raise CorruptTableError(
-            f"the claim of a table's creation is damaged: path={location} file={paths.CLAIM}; if no process is "
-            "creating the table, delete the file and create the table again"
+            f"the claim of a table's creation is damaged: path={location} file={paths.CLAIM}",
+            remedy="if no process is creating the table, delete the file and create the table again",
         ) from error
 
 
 def _require_no_table(storage: Storage) -> None:
     if storage.exists(paths.DROPPING):
         raise TableExistsError(
-            f"the drop of a table here was interrupted: path={storage.location}; finish it first: rli drop TABLE"
+            f"the drop of a table here was interrupted: path={storage.location}",
+            remedy="finish it first: rli drop TABLE",
         )
     if storage.exists(PROPERTIES_PATH):
-        raise TableExistsError(f"there is a table already: path={storage.location}; open it, or choose another path")
+        raise TableExistsError(
+            f"there is a table already: path={storage.location}", remedy="open it, or choose another path"
+        )

@@ -30,14 +30,15 @@ def requested_deletes(rows: pa.Table, ordering: Any, field: str | None) -> tuple
     if isinstance(ordering, str):
         if ordering not in rows.column_names:
             raise SchemaError(
-                f"the ordering column is missing: column={ordering} found={rows.column_names}; name a column of the rows, "
-                "or give a value for each key"
+                f"the ordering column is missing: column={ordering} found={rows.column_names}",
+                remedy="name a column of the rows, or give a value for each key",
             )
         return rows, ordering
     values = _as_array(ordering)
     if len(values) != rows.num_rows:
         raise InvalidInputError(
-            f"there is not one ordering value for each key: keys={rows.num_rows} values={len(values)}; give as many"
+            f"there is not one ordering value for each key: keys={rows.num_rows} values={len(values)}",
+            remedy="give as many",
         )
     name = field or _VALUES
     others = rows.drop_columns(name) if name in rows.column_names else rows
@@ -51,5 +52,6 @@ def _as_array(values: Any) -> pa.Array | pa.ChunkedArray:
         return pa.array(values)
     except (pa.ArrowException, TypeError) as error:
         raise InvalidInputError(
-            f"these are no ordering values ({error}); give the name of a column, a list of values or an Arrow array"
+            f"these are no ordering values ({error})",
+            remedy="give the name of a column, a list of values or an Arrow array",
         ) from error

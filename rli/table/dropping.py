@@ -136,8 +136,11 @@ def require_unused(index: RecordIndex) -> None:
             continue
         if is_used:
             raise InvalidInputError(
-                f"a table uses this index: index={index.url} table={location}; give the table another one first "
-                f"(rli index migrate {location} --to URL), or drop the index of the table (rli index drop {location})"
+                f"a table uses this index: index={index.url} table={location}",
+                remedy=(
+                    f"give the table another one first (rli index migrate {location} --to URL), or drop the index of "
+                    f"the table (rli index drop {location})"
+                ),
             )
 
 
@@ -169,8 +172,8 @@ def _own_definition(storage: Storage, index: str | None) -> TableDefinition:
     definition = load_definition(storage)
     if definition.settings is None:
         raise UnsupportedTableError(
-            f"rli has no index of this table, so it may be another engine's: table={storage.location}; drop it with that "
-            "engine, or delete its folder"
+            f"rli has no index of this table, so it may be another engine's: table={storage.location}",
+            remedy="drop it with that engine, or delete its folder",
         )
     return definition if index is None else with_index_at(definition, index)
 
@@ -200,14 +203,16 @@ def _require_no_writers(table: TableDefinition, index: TableIndex, *, but_lease:
     living = [instant for instant, sign in coordination.liveness.signs().items() if not sign.is_over(now)]
     if living:
         raise ConflictError(
-            f"writers are at work: table={table.location} instants={living}; wait for them, or force the drop (--force)",
+            f"writers are at work: table={table.location} instants={living}",
             instants=tuple(living),
+            remedy="wait for them, or force the drop (--force)",
         )
     holder = None if but_lease else coordination.exclusion.holder()
     if holder is not None and holder.damage is None and not coordination.exclusion.seems_left_behind():
         raise LeaseBusyError(
             f"somebody holds the lease: table={table.location} writer={holder.writer!r} host={holder.host} "
-            f"pid={holder.pid}; wait for it, or force the drop (--force)"
+            f"pid={holder.pid}",
+            remedy="wait for it, or force the drop (--force)",
         )
 
 

@@ -39,8 +39,8 @@ def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: T
     definition = table.reloaded()
     if not definition.properties.record_key_fields and not definition.properties.populate_meta_fields:
         raise UnsupportedTableError(
-            f"the table has neither meta columns nor record-key fields: table={definition.location}; "
-            "an index needs one of them"
+            f"the table has neither meta columns nor record-key fields: table={definition.location}",
+            remedy="an index needs one of them",
         )
     _undo_torn(table, definition)
     table.close()

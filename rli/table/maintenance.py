@@ -62,7 +62,9 @@ class TableMaintenance:
             RliError: otherwise as for ``Table.upsert``.
         """
         if smaller_than is not None and smaller_than < 1:
-            raise InvalidInputError(f"smaller_than must be at least 1: smaller_than={smaller_than}; give bytes")
+            raise InvalidInputError(
+                f"smaller_than must be at least 1: smaller_than={smaller_than}", remedy="give bytes"
+            )
         seconds = patience(timeout)
         return self._opened.write_with(
             lambda definition, index: cluster(

@@ -114,7 +114,8 @@ class Migration:
                 return self._verified(new, report, require_alone)
         raise IndexNotReadyError(
             f"the new index could not follow the table: table={self.table.location} index={self.target.index_url} "
-            f"attempts={_ATTEMPTS}; let cleans keep more commits, and migrate again"
+            f"attempts={_ATTEMPTS}",
+            remedy="let cleans keep more commits, and migrate again",
         )
 
     def _followed(self, new: TableIndex) -> VerifyReport | None:
@@ -155,8 +156,9 @@ class Migration:
         if _is_same(found, self.index):
             found.close()
             raise SettingsError(
-                f"this is the table's present index, under another URL: table={self.table.location} index={self.index.url} "
-                f"to={without_password(self.target.index_url)}; give the URL of another place"
+                f"this is the table's present index, under another URL: table={self.table.location} "
+                f"index={self.index.url} to={without_password(self.target.index_url)}",
+                remedy="give the URL of another place",
             )
         if is_built(found) and self._is_as_wanted(found):
             return found
@@ -233,15 +235,19 @@ class Migration:
             return self._repeats(f"keys={list(report.sample)}")
         return CorruptIndexError(
             f"the new index does not say what the table says: table={self.table.location} index={new.url} "
-            f"missing={report.missing} misplaced={report.misplaced} dangling={report.dangling} repeated={report.repeated} "
-            f"keys={list(report.sample)}; the table keeps its index: rli index verify TABLE"
+            f"missing={report.missing} misplaced={report.misplaced} dangling={report.dangling} "
+            f"repeated={report.repeated} keys={list(report.sample)}",
+            remedy="the table keeps its index: rli index verify TABLE",
         )
 
     def _repeats(self, found: str) -> SettingsError:
         return SettingsError(
-            f"record keys are in several partitions, and the index wants them unique in the table: "
-            f"table={self.table.location} index={without_password(self.target.index_url)} {found}; the table keeps its index: "
-            f"{remedy_for_repeats(self.table.properties)}, or choose an index with partition scope"
+            "record keys are in several partitions, and the index wants them unique in the table: "
+            f"table={self.table.location} index={without_password(self.target.index_url)} {found}",
+            remedy=(
+                f"the table keeps its index: {remedy_for_repeats(self.table.properties)}, or choose an index with "
+                "partition scope"
+            ),
         )
 
 
@@ -278,7 +284,8 @@ def _alone(table: TableDefinition, index: TableIndex, writer: str, patience: flo
         if has_other_index(table):
             raise IndexMismatchError(
                 f"the table has been given another index by another migration: table={table.location} "
-                f"index={table.require_settings().index_url}; migrate again if that is not the index that you want"
+                f"index={table.require_settings().index_url}",
+                remedy="migrate again if that is not the index that you want",
             )
 
     seconds = table.require_settings().lease_seconds
@@ -317,16 +324,17 @@ def target_of(table: TableDefinition, to: str, options: IndexOptions) -> TableDe
     """
     if table.callers_in_place_of is not None:
         raise IndexMismatchError(
-            f"the table was opened with an index of the caller's: table={table.location} index={table.callers_in_place_of}; open it "
-            "without one, and migrate again"
+            f"the table was opened with an index of the caller's: table={table.location} "
+            f"index={table.callers_in_place_of}",
+            remedy="open it without one, and migrate again",
         )
     settings = table.require_settings()
     kind = index_kind(to)
     require_valid(kind, to, options)
     if settings.lease == without_secrets(IndexUrl.parse(to).store):
         raise SettingsError(
-            f"the lease is in this store, and an index there would be dropped with it: lease={settings.lease} to={to}; "
-            "give another URL"
+            f"the lease is in this store, and an index there would be dropped with it: lease={settings.lease} to={to}",
+            remedy="give another URL",
         )
     if settings.index_url == without_secrets(to):
         return table
@@ -342,8 +350,9 @@ def _require_credentials(to: str) -> None:
         open_store(StoredUrl(without_secrets(IndexUrl.parse(to).store)), create=True).close()
     except StoreUnavailableError as error:
         raise SettingsError(
-            f"the table does not keep the password, so other writers could not open the index: index={without_password(to)} "
-            f"({error}); write the password into ~/.config/rli/credentials.toml of each of them (docs/security.md)"
+            "the table does not keep the password, so other writers could not open the index: "
+            f"index={without_password(to)} ({error})",
+            remedy="write the password into ~/.config/rli/credentials.toml of each of them (docs/security.md)",
         ) from error
 
 

@@ -142,7 +142,7 @@ class OpenTable:
         """
         if not isinstance(as_of, str | date | None):
             raise InvalidInputError(
-                f"neither an instant nor a time: as_of={as_of!r}; give a string, a date or a datetime"
+                f"neither an instant nor a time: as_of={as_of!r}", remedy="give a string, a date or a datetime"
             )
         given = as_of.isoformat() if isinstance(as_of, date) else as_of
         return told_of_whole(self.reloaded(), tell, None if given is None else parse_instant_time(given))

@@ -71,7 +71,8 @@ def require_known(options: Mapping[str, object]) -> None:
     unknown = sorted(options.keys() - TableOptions.__annotations__.keys())
     if unknown:
         raise SettingsError(
-            f"a table has no such option: option={unknown[0]}; known options: {', '.join(TableOptions.__annotations__)}"
+            f"a table has no such option: option={unknown[0]}",
+            remedy=f"known options: {', '.join(TableOptions.__annotations__)}",
         )
 
 
@@ -94,8 +95,8 @@ def parse_tombstones(text: object) -> int | None:
     seconds = parse_duration(text) if isinstance(text, str) else None
     if seconds is None:
         raise SettingsError(
-            f"not a length of time: tombstones={text!r}; give a number of days, hours, minutes or seconds, such as "
-            '"7d", "36h" or "90m", or "off"'
+            f"not a length of time: tombstones={text!r}",
+            remedy=('give a number of days, hours, minutes or seconds, such as "7d", "36h" or "90m", or "off"'),
         )
     return seconds
 

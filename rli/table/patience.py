@@ -17,6 +17,6 @@ def patience(timeout: float | None) -> float:
         return math.inf
     if not timeout >= 0:
         raise InvalidInputError(
-            f"timeout must be 0 or more seconds: timeout={timeout}; None waits until the lease is free"
+            f"timeout must be 0 or more seconds: timeout={timeout}", remedy="None waits until the lease is free"
         )
     return timeout

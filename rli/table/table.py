@@ -689,7 +689,7 @@ class Table:
             CorruptTableError: the content of a commit cannot be read.
         """
         if limit is not None and limit < 1:
-            raise InvalidInputError(f"limit must be at least 1: limit={limit}; leave it out for all instants")
+            raise InvalidInputError(f"limit must be at least 1: limit={limit}", remedy="leave it out for all instants")
         return told_of_now(self._opened.reloaded(), lambda snapshot: tuple(history(snapshot, limit)))
 
     def info(self) -> TableInfo:

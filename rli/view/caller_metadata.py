@@ -107,8 +107,11 @@ def _checked(given: object) -> CallerTransaction:
         case (str(application_id), int(number)) if _is_text(application_id) and _is_number(number):
             return CallerTransaction(application_id, int(number))
     raise InvalidInputError(
-        f"not a transaction: transaction={given!r}; give the application's id, a string that is not empty and has no lone "
-        "surrogates, and a number from 0 to 2**63 - 1, such as ('job-7', 42)"
+        f"not a transaction: transaction={given!r}",
+        remedy=(
+            "give the application's id, a string that is not empty and has no lone surrogates, and a number from 0 to "
+            "2**63 - 1, such as ('job-7', 42)"
+        ),
     )
 
 
@@ -124,16 +127,17 @@ def _is_number(number: int) -> bool:
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
     if not isinstance(metadata, Mapping):
         raise InvalidInputError(
-            f"metadata must be names and strings: given={type(metadata).__name__}; give a dict of strings"
+            f"metadata must be names and strings: given={type(metadata).__name__}", remedy="give a dict of strings"
         )
     for name, text in metadata.items():
         if not (_is_text(name) and (text == "" or _is_text(text))):
             raise InvalidInputError(
-                f"metadata must be strings without lone surrogates: name={name!r} value={text!r}; convert both to strings"
+                f"metadata must be strings without lone surrogates: name={name!r} value={text!r}",
+                remedy="convert both to strings",
             )
         if name == SCHEMA_KEY or name.startswith(RESERVED_PREFIX):
             raise InvalidInputError(
-                f"the name is reserved: metadata={name!r}; choose another name than {SCHEMA_KEY!r}, not beginning with "
-                f"{RESERVED_PREFIX!r}"
+                f"the name is reserved: metadata={name!r}",
+                remedy=f"choose another name than {SCHEMA_KEY!r}, not beginning with {RESERVED_PREFIX!r}",
             )
     return dict(metadata)

@@ -98,9 +98,9 @@ def require_first(storage: Storage, timeline: Timeline, caller: CallerMetadata) 
     same = [record for record in committed if record.number == transaction.number]
     if not same:
         raise TransactionMismatchError(
-            f"a transaction with a greater number was committed, and this number is not known: "
-            f"transaction={_named(transaction)} committed={max(committed).number}; nothing was written: go on with a greater "
-            "number than the committed one"
+            "a transaction with a greater number was committed, and this number is not known: "
+            f"transaction={_named(transaction)} committed={max(committed).number}",
+            remedy="nothing was written: go on with a greater number than the committed one",
         )
     done = _load(storage, max(same).path)
     if done.request is not None and caller.request is not None:
@@ -224,15 +224,15 @@ def _load(storage: Storage, path: str) -> _Committed:
         fields: dict[str, Any] = parse_json(storage.read_bytes(path) or b"")
         if fields["version"] != _VERSION:
             raise CorruptTableError(
-                f"the record of a transaction has another version: file={path} version={fields['version']}; use the "
-                "version of rli that wrote it"
+                f"the record of a transaction has another version: file={path} version={fields['version']}",
+                remedy="use the version of rli that wrote it",
             )
         result = CommitResult(**fields["result"], duplicates=fields.get("duplicates", 0))
         return _Committed(result, _request_of(fields.get("request")))
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptTableError(
-            f"the record of a transaction is damaged: file={path} ({error}); the transaction was committed: go on with "
-            "the next number"
+            f"the record of a transaction is damaged: file={path} ({error})",
+            remedy="the transaction was committed: go on with the next number",
         ) from error
 
 
@@ -258,12 +258,14 @@ def _require_same(
     remedy = "nothing was written: a write of its own needs a number of its own, greater than all before"
     if repeat.verb != committed.verb:
         raise TransactionMismatchError(
-            f"the transaction was committed by another verb: {at} committed={committed.verb} repeat={repeat.verb}; {remedy}"
+            f"the transaction was committed by another verb: {at} committed={committed.verb} repeat={repeat.verb}",
+            remedy=f"{remedy}",
         )
     if not repeat.has_rows_of(committed):
         raise TransactionMismatchError(
-            f"the transaction was committed with other {_COMPARED[repeat.compared_by]}: {at} "
-            f"committed rows={committed.rows} repeat rows={repeat.rows}; {remedy}"
+            f"the transaction was committed with other {_COMPARED[repeat.compared_by]}: {at} committed "
+            f"rows={committed.rows} repeat rows={repeat.rows}",
+            remedy=f"{remedy}",
         )
 
 

@@ -115,7 +115,8 @@ class TableDefinition:
         """The settings that rli keeps with the table; raises ``IndexNotReadyError`` where rli has not taken it up."""
         if self.settings is None:
             raise IndexNotReadyError(
-                f"the table has no index: table={self.location}; bootstrap one: rli index bootstrap TABLE --index URL"
+                f"the table has no index: table={self.location}",
+                remedy="bootstrap one: rli index bootstrap TABLE --index URL",
             )
         return self.settings
 
@@ -159,6 +160,6 @@ def load_settings(storage: Storage) -> tuple[TableSettings, StoredUrl] | tuple[N
         return from_stored(storage, content)
     except SettingsError as error:
         raise CorruptTableError(
-            f"the settings that rli keeps with the table are damaged: file={paths.SETTINGS} ({error}); "
-            "restore the file, or remove it and bootstrap the index again"
+            f"the settings that rli keeps with the table are damaged: file={paths.SETTINGS} ({error})",
+            remedy="restore the file, or remove it and bootstrap the index again",
         ) from error

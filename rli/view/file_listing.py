@@ -70,8 +70,8 @@ def _slices_of(files: Iterable[StoredFile]) -> Iterator[FileSlice]:
         folder, _, file_name = file.path.rpartition("/")
         if file_name.endswith(_OTHER_FORMATS) or ".log." in file_name:
             raise UnsupportedTableError(
-                f"the table holds a file that is not a Parquet base file: file={file.path}; "
-                "rli reads copy-on-write tables with Parquet base files"
+                f"the table holds a file that is not a Parquet base file: file={file.path}",
+                remedy="rli reads copy-on-write tables with Parquet base files",
             )
         if file_name.startswith(".") or not file_name.endswith(EXTENSION):
             continue

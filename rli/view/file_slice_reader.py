@@ -230,7 +230,8 @@ def only_base_file(file_slice: FileSlice) -> DataFile:
     if file_slice.base is None or file_slice.logs:
         raise UnsupportedTableError(
             f"the file group has log files: partition={file_slice.group.partition_path} "
-            f"file_id={file_slice.group.file_id}; rli reads copy-on-write tables, run Hudi's compaction first"
+            f"file_id={file_slice.group.file_id}",
+            remedy="rli reads copy-on-write tables, run Hudi's compaction first",
         )
     return file_slice.base
 

@@ -56,7 +56,8 @@ def key_rows(table: TableDefinition, keys: Any) -> pa.Table:
     """
     if isinstance(keys, Mapping):
         raise InvalidInputError(
-            f"a {type(keys).__name__} is neither keys nor rows; pass pyarrow.table(…) for columns, or list(…) for its keys"
+            f"a {type(keys).__name__} is neither keys nor rows",
+            remedy="pass pyarrow.table(…) for columns, or list(…) for its keys",
         )
     if _are_rows(keys):
         return as_arrow_table(keys)
@@ -72,8 +73,11 @@ def key_rows(table: TableDefinition, keys: Any) -> pa.Table:
     fields = table.properties.record_key_fields
     if len(fields) != 1:
         raise InvalidKeyError(
-            f"record keys are no strings: type={kind} key columns={list(fields)}; pass strings such as "
-            f"{','.join(f'{name}:1' for name in fields) or 'a:1,b:2'}, or a table with the key columns"
+            f"record keys are no strings: type={kind} key columns={list(fields)}",
+            remedy=(
+                f"pass strings such as {','.join(f'{name}:1' for name in fields) or 'a:1,b:2'}, or a table with the key "
+                "columns"
+            ),
         )
     return pa.table({KEY_VALUE: values})
 

@@ -32,8 +32,8 @@ def default_index_url(storage: Storage) -> str:
     """
     if not storage.is_local:
         raise SettingsError(
-            f"a table that is not on this machine needs an explicit index: path={storage.location}; "
-            "give index=URL, for example redis://host:6379/0"
+            f"a table that is not on this machine needs an explicit index: path={storage.location}",
+            remedy="give index=URL, for example redis://host:6379/0",
         )
     return own_index_url(storage)
 

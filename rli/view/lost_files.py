@@ -263,14 +263,18 @@ def _claim(snapshot: Snapshot, lost: LostFiles, groups: Collection[FileGroupId] 
     first = min((still or matters).values(), key=_path_of)
     if not still:
         raise InstantNotFoundError(
-            f"the table was changed while its files were listed: file={first.path} instant={first.instant}; read again"
+            f"the table was changed while its files were listed: file={first.path} instant={first.instant}",
+            remedy="read again",
         )
     last = snapshot.timeline.latest_write
     which = "the last commit" if last is not None and last.time == first.instant else "a commit"
     raise CorruptTableError(
-        f"a base file of {which} is missing: file={first.path} instant={first.instant}; restore it from a backup, or go "
-        "back to before that commit: rli rollback TABLE INSTANT undoes the last one, rli restore TABLE INSTANT several. If "
-        "the power went off, write to the table: the next write rolls a torn commit back"
+        f"a base file of {which} is missing: file={first.path} instant={first.instant}",
+        remedy=(
+            "restore it from a backup, or go back to before that commit: rli rollback TABLE INSTANT undoes the last "
+            "one, rli restore TABLE INSTANT several. If the power went off, write to the table: the next write rolls a "
+            "torn commit back"
+        ),
     )
 
 

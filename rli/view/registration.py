@@ -137,13 +137,14 @@ def require_same_lease(definition: TableDefinition) -> None:
     if not is_same:
         raise IndexMismatchError(
             f"the table has been given another index since this process opened it: table={definition.location} "
-            f"index={before} lease={opened.lease} now={now} lease now={stored and stored.lease}; open the table again, "
-            "and try again"
+            f"index={before} lease={opened.lease} now={now} lease now={stored and stored.lease}",
+            remedy="open the table again, and try again",
         )
     if definition.callers_in_place_of is not None and now is not None and not _agree(opened.index_url, now):
         raise IndexMismatchError(
-            f"this process has opened the table with an index of another scope or time to live: table={definition.location} "
-            f"index={opened.index_url} index of the table={now}; give it the options of the table's index"
+            "this process has opened the table with an index of another scope or time to live: "
+            f"table={definition.location} index={opened.index_url} index of the table={now}",
+            remedy="give it the options of the table's index",
         )
 
 

@@ -144,7 +144,7 @@ class Scan:
             if self.table_schema is not None:
                 require_readable(self.table.storage, live, self.table_schema)
             raise SchemaError(
-                f"the filter or a column's type does not fit the table ({error}); check names and types"
+                f"the filter or a column's type does not fit the table ({error})", remedy="check names and types"
             ) from error
 
 
@@ -163,10 +163,12 @@ def wanted_columns(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schem
         return schema
     if isinstance(columns, str):
         raise InvalidInputError(
-            f"the columns are a single string: columns={columns!r}; pass a list of names: [{columns!r}]"
+            f"the columns are a single string: columns={columns!r}", remedy=f"pass a list of names: [{columns!r}]"
         )
     full = with_meta_columns(schema)
     unknown = [name for name in columns if name not in full.names]
     if unknown:
-        raise SchemaError(f"the table has no such columns: columns={unknown} found={schema.names}; check the names")
+        raise SchemaError(
+            f"the table has no such columns: columns={unknown} found={schema.names}", remedy="check the names"
+        )
     return pa.schema([full.field(name) for name in columns])

@@ -143,8 +143,10 @@ class Snapshot:
         missing = next((one for one in file_slices if not self.slices.has_files(one)), None)
         if missing is not None and told_of_now(self.table.reloaded(), partial(self._is_overtaken, missing.group)):
             raise InstantNotFoundError(
-                f"the state that is read is gone, others have changed the table and removed a file: table={self.table.location} "
-                f"partition={missing.group.partition_path} file_id={missing.group.file_id} instant={missing.instant}; read again"
+                "the state that is read is gone, others have changed the table and removed a file: "
+                f"table={self.table.location} partition={missing.group.partition_path} file_id={missing.group.file_id} "
+                f"instant={missing.instant}",
+                remedy="read again",
             )
 
     def _is_overtaken(self, group: FileGroupId, now: Snapshot) -> bool:
@@ -175,8 +177,8 @@ class Snapshot:
         """
         if not self.table.properties.populate_meta_fields:
             raise UnsupportedTableError(
-                f"the table has no meta columns, so its records do not tell their age: table={self.table.location}; "
-                "use an index without a time to live"
+                f"the table has no meta columns, so its records do not tell their age: table={self.table.location}",
+                remedy="use an index without a time to live",
             )
         schema = pa.schema([pa.field(name, pa.string()) for name in (RECORD_KEY, COMMIT_TIME)])
         with self.reader(file_slice) as reader:
@@ -192,8 +194,8 @@ class Snapshot:
             return KeyColumns(pa.schema([pa.field(RECORD_KEY, pa.string())]), None, self._copies_of_keys(stored))
         if not properties.record_key_fields or self.schema is None:
             raise UnsupportedTableError(
-                f"the table has neither meta columns nor record-key fields: table={self.table.location}; "
-                "an index needs one of them"
+                f"the table has neither meta columns nor record-key fields: table={self.table.location}",
+                remedy="an index needs one of them",
             )
         fields = [self.schema.field(name) for name in properties.record_key_fields]
         return KeyColumns(pa.schema(fields), self.table.key_generator, frozenset())

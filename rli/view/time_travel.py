@@ -92,8 +92,8 @@ def _require_begun(current: Snapshot, past: Snapshot) -> None:
     writes = [instant.time for instant in current.timeline.completed_writes]
     if writes and not past.timeline.completed_writes and not past.table.has_archive():
         raise InstantNotFoundError(
-            f"the table had no commit at this time: instant={past.timeline.as_of} first={min(writes)}; choose a later "
-            "instant"
+            f"the table had no commit at this time: instant={past.timeline.as_of} first={min(writes)}",
+            remedy="choose a later instant",
         )
 
 
@@ -111,14 +111,15 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
     is_older = first is not None and as_of is not None and as_of < first
     if is_older and all(as_of != saved.time for saved in current.timeline.savepoints) and past.table.has_archive():
         raise InstantNotFoundError(
-            f"the commits of this time have left the active timeline: instant={as_of} first={first}; choose a later "
-            "instant"
+            f"the commits of this time have left the active timeline: instant={as_of} first={first}",
+            remedy="choose a later instant",
         )
     group = missing_group(current, past)
     if group is not None:
         raise InstantNotFoundError(
-            f"the files of this instant were cleaned: instant={past.timeline.as_of} "
-            f"partition={group.partition_path} file_id={group.file_id}; choose a later instant"
+            f"the files of this instant were cleaned: instant={past.timeline.as_of} partition={group.partition_path} "
+            f"file_id={group.file_id}",
+            remedy="choose a later instant",
         )
 
 

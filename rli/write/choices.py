@@ -27,7 +27,7 @@ def one_of(kind: type[Choice], name: str, chosen: str) -> Choice:
         return kind(chosen)
     except ValueError as error:
         raise InvalidInputError(
-            f"no such choice: {name}={chosen!r}; choose one of {[str(item) for item in kind]}"
+            f"no such choice: {name}={chosen!r}", remedy=f"choose one of {[str(item) for item in kind]}"
         ) from error
 
 
@@ -40,5 +40,5 @@ def chosen_attempts(settings: TableSettings, chosen: int | None) -> int:
     if chosen is None:
         return settings.write_attempts
     if chosen < 1:
-        raise InvalidInputError(f"a write needs at least one attempt: attempts={chosen}; give 1 or more")
+        raise InvalidInputError(f"a write needs at least one attempt: attempts={chosen}", remedy="give 1 or more")
     return chosen

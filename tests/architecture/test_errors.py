@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
+from pathlib import Path
 
 import pytest
 
 from rli import errors
+
+ROOT = Path(__file__).parents[2]
 
 ERROR_CLASSES = [
     member
@@ -34,10 +38,22 @@ def test_every_error_keeps_its_remedy(kind: type[errors.RliError]) -> None:
     assert (copy.problem, copy.remedy) == ("lock is held: key=k1", "wait; then try again")
 
 
-def test_a_message_tells_its_remedy() -> None:
-    error = errors.RliError("lock is held: key=k1; wait")
-    assert (error.problem, error.remedy) == ("lock is held: key=k1", "wait")
-    assert errors.RliError("lock is held").remedy is None
+def test_a_remedy_is_no_part_of_words() -> None:
+    error = errors.RliError("locks are held: k1; k2")
+    assert (error.problem, error.remedy) == ("locks are held: k1; k2", None)
+
+
+def test_every_raise_names_a_remedy() -> None:
+    classes = {kind.__name__ for kind in ERROR_CLASSES} | {"ObjectStoreError", "ObjectStoreRefusalError"}
+    calls = [
+        (f"{path.relative_to(ROOT)}:{call.lineno}", call)
+        for room in ("rli", "backends", "spark/rli_spark", "examples")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in classes
+    ]
+    assert len(calls) > 500
+    assert [place for place, call in calls if "remedy" not in {word.arg for word in call.keywords}] == []
 
 
 @pytest.mark.parametrize("kind", [errors.ConflictError, errors.LeaseLostError])

@@ -48,8 +48,8 @@ def bench(
     """
     if not (_SOURCE / "benchmarks" / "__main__.py").is_file():
         raise SettingsError(
-            f"the benchmarks need rli's source, and this is an installed package: package={_SOURCE}; "
-            "clone the repository and run: make bench"
+            f"the benchmarks need rli's source, and this is an installed package: package={_SOURCE}",
+            remedy="clone the repository and run: make bench",
         )
     # Before an hour of measuring.
     output.mkdir(parents=True, exist_ok=True)

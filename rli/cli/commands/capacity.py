@@ -102,7 +102,7 @@ def _count(text: str) -> int:
     except ValueError:
         number = -1.0
     if not number >= 1 or number == float("inf"):
-        raise SettingsError(f"not a number of records: records={text}; write it as 250000, 500M or 1e9")
+        raise SettingsError(f"not a number of records: records={text}", remedy="write it as 250000, 500M or 1e9")
     return round(number)
 
 
@@ -113,5 +113,7 @@ def _key_width(text: str, records: int) -> int:
     if text == "integer":
         return _KIND_WIDTH + (records.bit_length() + 7) // 8
     if not re.fullmatch(r"[1-9]\d{0,5}", text):
-        raise SettingsError(f"not a kind of key: key={text}; use uuid, integer, or the bytes of its text, as in 24")
+        raise SettingsError(
+            f"not a kind of key: key={text}", remedy="use uuid, integer, or the bytes of its text, as in 24"
+        )
     return _KIND_WIDTH + int(text)

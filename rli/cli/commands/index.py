@@ -150,7 +150,7 @@ def verify(
     """
     if is_store_url(target):
         if deep:
-            raise InvalidInputError("a deep verification reads a table: give its folder instead of a URL")
+            raise InvalidInputError("a deep verification reads a table, not a URL", remedy="give the table's folder")
         with _index_at(target, index) as opened:
             checked = opened.verify()
         report(checked, as_json=as_json, render=lambda: _print_check(checked))
@@ -167,7 +167,8 @@ def verify(
 def _index_at(url: str, index: str | None) -> RecordIndex:
     if index is not None:
         raise InvalidInputError(
-            f"two URLs of an index: {without_password(url)} and --index {without_password(index)}; give one of them"
+            f"two URLs of an index: {without_password(url)} and --index {without_password(index)}",
+            remedy="give one of them",
         )
     return rli.open_index(url)
 

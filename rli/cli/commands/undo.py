@@ -92,7 +92,7 @@ def savepoint(
     if not delete:
         done = Saved(opened.savepoint(instant, comment, timeout=timeout), saved=True)
     elif instant is None:
-        raise InvalidInputError("no savepoint was named: give its INSTANT; list them: rli timeline TABLE")
+        raise InvalidInputError("no savepoint was named: give its INSTANT", remedy="list them: rli timeline TABLE")
     else:
         opened.delete_savepoint(instant, timeout=timeout)
         done = Saved(instant, saved=False)

@@ -489,13 +489,14 @@ def _write_files(source: _Source, engine: EngineName, options: WriteOptions, *, 
         named, number = options.transaction
         raise InvalidInputError(
             f"a transaction is a single commit, and each file is a commit: transaction={named}:{number} "
-            f"files={len(source.files)}; give one file at a time, each with its own number"
+            f"files={len(source.files)}",
+            remedy="give one file at a time, each with its own number",
         )
     if options.dry_run:
         _require_dry_run(source, engine)
     if source.files.count(STANDARD_INPUT) > 1:
         raise InvalidInputError(
-            f"standard input can be read once: files={list(source.files)}; name {STANDARD_INPUT} once"
+            f"standard input can be read once: files={list(source.files)}", remedy=f"name {STANDARD_INPUT} once"
         )
     batches = [RecordFile.at(path, source.kind) for path in source.files]
     runner = open_engine(engine)
@@ -513,11 +514,12 @@ def _write_files(source: _Source, engine: EngineName, options: WriteOptions, *, 
 
 def _require_dry_run(source: _Source, engine: EngineName) -> None:
     if engine is not EngineName.LOCAL:
-        raise InvalidInputError(f"a dry run works in this process: engine={engine}; leave --engine out")
+        raise InvalidInputError(f"a dry run works in this process: engine={engine}", remedy="leave --engine out")
     if len(source.files) > 1:
         raise InvalidInputError(
-            f"a dry run compares one file with the table as it is now, and each file changes the table: "
-            f"files={len(source.files)}; give one file"
+            "a dry run compares one file with the table as it is now, and each file changes the table: "
+            f"files={len(source.files)}",
+            remedy="give one file",
         )
 
 
@@ -570,7 +572,7 @@ def delete(
     if where is not None:
         if keys or file is not None or ordering is not None:
             raise InvalidInputError(
-                "the command takes either keys or a condition; give KEY..., --file FILE or --where SQL"
+                "the command takes either keys or a condition", remedy="give KEY..., --file FILE or --where SQL"
             )
         opened, named, kept = (
             rli.open_table(table, index=index),
@@ -583,7 +585,7 @@ def delete(
         return
     require_keys(keys, file)
     if keys and ordering is not None:
-        raise InvalidInputError("keys alone have no ordering values: give a file with the column, --file FILE")
+        raise InvalidInputError("keys alone have no ordering values", remedy="give a file with the column, --file FILE")
     named = parse_transaction(transaction)
     opened = rli.open_table(table, index=index)
     kept = parse_metadata(metadata)
@@ -637,7 +639,7 @@ def _assignments(given: Sequence[str]) -> dict[str, str]:
         column, equals, expression = one.partition("=")
         if not equals or not column.strip() or not expression.strip() or column.strip() in assigned:
             raise InvalidInputError(
-                f"not a column and its value: --set {one!r}; write each column once, as in fare='fare * 2'"
+                f"not a column and its value: --set {one!r}", remedy="write each column once, as in fare='fare * 2'"
             )
         assigned[column.strip()] = expression.strip()
     return assigned

@@ -19,11 +19,11 @@ def make_room(folder: str) -> None:
     """
     if not os.path.isdir(folder) or not os.listdir(folder):
         if os.path.lexists(folder) and not os.path.isdir(folder):
-            raise TableExistsError(f"the demo's folder is a file: path={folder}; give --dir")
+            raise TableExistsError(f"the demo's folder is a file: path={folder}", remedy="give --dir")
         return
     if not os.path.exists(os.path.join(folder, _MARK)):
         raise TableExistsError(
-            f"the folder has files that the demo did not write: path={folder}; name another folder with --dir"
+            f"the folder has files that the demo did not write: path={folder}", remedy="name another folder with --dir"
         )
     shutil.rmtree(folder)
 

@@ -77,8 +77,8 @@ def open_engine(name: EngineName, *, small: bool = False) -> Engine:
         return LocalEngine()
     if find_spec("pyspark") is None:
         raise SettingsError(
-            'PySpark is not installed: engine=spark; install it (pip install "record-level-index[spark]"), '
-            "or give --engine local"
+            "PySpark is not installed: engine=spark",
+            remedy=('install it (pip install "record-level-index[spark]"), or give --engine local'),
         )
     from rli.cli.engines.spark import SparkEngine  # noqa: PLC0415  (an optional dependency)
 

@@ -119,6 +119,6 @@ def _cancel(context: SparkContext) -> None:
 def _require_java() -> None:
     if not is_java_there():
         raise SettingsError(
-            f"Spark needs Java, and no Java was found: JAVA_HOME={os.environ.get('JAVA_HOME')}; install Java 17, or give "
-            "--engine local"
+            f"Spark needs Java, and no Java was found: JAVA_HOME={os.environ.get('JAVA_HOME')}",
+            remedy="install Java 17, or give --engine local",
         )

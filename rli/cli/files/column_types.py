@@ -50,8 +50,9 @@ class ExpectedColumns:
             stored = expected.stored_type(path)
             if stored not in {None, kind} and (path in keys or not grows(stored, kind)):
                 raise SchemaError(
-                    f"the table's column has another type: table={table.location} column={path} "
-                    f"type={stored} given={kind}; leave --column-type {path} out"
+                    f"the table's column has another type: table={table.location} column={path} type={stored} "
+                    f"given={kind}",
+                    remedy=f"leave --column-type {path} out",
                 )
         return expected
 
@@ -79,8 +80,9 @@ class ExpectedColumns:
             is_found = path in names if "." not in path else path.split(".") in parts
             if not is_found and self.stored_type(path) is None:
                 raise SchemaError(
-                    f"neither the file nor the table has the column of a --column-type: {file.place(None)} column={path} "
-                    f"found={list(names)}; correct the name, or leave it out"
+                    f"neither the file nor the table has the column of a --column-type: {file.place(None)} "
+                    f"column={path} found={list(names)}",
+                    remedy="correct the name, or leave it out",
                 )
 
     @property
@@ -133,7 +135,8 @@ def require_own_types(records: pa.Table, expected: ExpectedColumns, file: GivenF
         if "." in name or (name in records.column_names and records.schema.field(name).type != kind):
             raise SettingsError(
                 f"the columns of this file have types, and --column-type is for text files: {file.place(None)} "
-                f"column={name} given={kind}; leave it out, or cast the column in the file"
+                f"column={name} given={kind}",
+                remedy="leave it out, or cast the column in the file",
             )
 
 
@@ -164,7 +167,8 @@ def fitted_column(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, 
     except text_columns.UnfitTextError as error:
         raise InvalidInputError(
             f"a value does not fit its column: {where(name, error.row)} value={texts[error.row].as_py()!r} type={kind} "
-            f"({error}); {_remedy(texts, name, kind, expected)}"
+            f"({error})",
+            remedy=f"{_remedy(texts, name, kind, expected)}",
         ) from error
 
 
@@ -212,8 +216,8 @@ def _report_text(name: str, where: str, texts: pa.ChunkedArray, row: int, *, is_
     value = texts[row].as_py()
     if is_ordering:
         raise InvalidInputError(
-            f"the ordering column would hold strings (9 > 10), because a number would change: {where} "
-            f"value={value!r}; correct the file{'' if option is None else f', or give {option}'}"
+            f"the ordering column would hold strings (9 > 10), because a number would change: {where} value={value!r}",
+            remedy=f"correct the file{'' if option is None else f', or give {option}'}",
         )
     remedy = "" if option is None else f"; if the column holds numbers, give {option}"
     print_note(f"kept as strings, because a number would change: {where} value={value!r}{remedy}")
@@ -231,7 +235,8 @@ def _key_column(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, wh
     if row is not None:
         raise InvalidInputError(
             f"a key would change its spelling: {where(name, row)} value={texts[row].as_py()!r} becomes "
-            f"{typed.cast(pa.string())[row].as_py()!r}, as the table's column is of type {known}; correct the file"
+            f"{typed.cast(pa.string())[row].as_py()!r}, as the table's column is of type {known}",
+            remedy="correct the file",
         )
     return typed
 

@@ -40,7 +40,7 @@ class GivenFile:
             return cls(path, _standard_input())
         if not os.path.isfile(path):
             kind = "this is a folder" if os.path.isdir(path) else "there is no such file"
-            raise InvalidInputError(f"{kind}: file={path}; name a file that exists")
+            raise InvalidInputError(f"{kind}: file={path}", remedy="name a file that exists")
         return cls(path)
 
     @property
@@ -67,13 +67,16 @@ class GivenFile:
                 file.read(1)
         except OSError as error:
             raise InvalidInputError(
-                f"the file cannot be read: file={self.path} ({error.strerror}); check its permissions and the disk"
+                f"the file cannot be read: file={self.path} ({error.strerror})",
+                remedy="check its permissions and the disk",
             ) from error
 
 
 def _standard_input() -> bytes:
     if sys.stdin is None:
-        raise InvalidInputError(f"standard input is closed: file={STANDARD_INPUT}; name a file, or pipe records in")
+        raise InvalidInputError(
+            f"standard input is closed: file={STANDARD_INPUT}", remedy="name a file, or pipe records in"
+        )
     content = sys.stdin.buffer.read()
     if not content.startswith(_GZIP):
         return content
@@ -82,5 +85,5 @@ def _standard_input() -> bytes:
             return bytes(stream.read())
     except OSError as error:
         raise InvalidInputError(
-            f"standard input is no whole gzip stream: file={STANDARD_INPUT} ({error}); send it again"
+            f"standard input is no whole gzip stream: file={STANDARD_INPUT} ({error})", remedy="send it again"
         ) from error

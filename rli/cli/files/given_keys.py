@@ -56,7 +56,7 @@ KeyFormatOption: TypeAlias = Annotated[
 def require_keys(keys: Sequence[str] | None, file: str | None) -> None:
     """Raise ``InvalidInputError`` unless a command has either keys or a file of them."""
     if bool(keys) == (file is not None):
-        raise InvalidInputError("the command takes either keys or a file of keys; give KEY... or --file FILE")
+        raise InvalidInputError("the command takes either keys or a file of keys", remedy="give KEY... or --file FILE")
 
 
 @contextmanager

@@ -78,7 +78,7 @@ class RecordFile:
         if found is None and file.content is not None:
             found = kind_by_content(file.content) or FileKind.CSV
         if found is None:
-            raise SettingsError(f"the name of the file does not tell its format: file={path}; {_KNOWN}")
+            raise SettingsError(f"the name of the file does not tell its format: file={path}", remedy=f"{_KNOWN}")
         return cls(file, found)
 
     def read(self, expected: ExpectedColumns, *, rename_columns: bool = False) -> pa.Table:
@@ -141,7 +141,8 @@ class RecordFile:
             self.file.require_readable()
             raise InvalidInputError(
                 f"the file cannot be read as {self.kind}: {self._place_of_failure(error)} "
-                f"({_ARROW_ROW.sub('', str(error))}); check its format and content"
+                f"({_ARROW_ROW.sub('', str(error))})",
+                remedy="check its format and content",
             ) from error
 
     def _binary(self) -> str | pa.BufferReader:
@@ -188,7 +189,8 @@ def read_lines(file: GivenFile) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         file.require_readable()
         raise InvalidInputError(
-            f"the file cannot be read as text: {file.place(None)} ({error}); give UTF-8 text with one record key per line"
+            f"the file cannot be read as text: {file.place(None)} ({error})",
+            remedy="give UTF-8 text with one record key per line",
         ) from error
     return [line for line in (line.removesuffix("\r") for line in lines) if line]
 
@@ -199,12 +201,14 @@ def _column_names(found: Sequence[str], file: GivenFile, *, rename: bool) -> lis
     unfit = [name for name in names if not _COLUMN_NAME.fullmatch(name)]
     if unfit:
         raise SchemaError(
-            f"invalid column names, only ASCII letters, digits and _ are allowed: {file.place(None)} "
-            f"columns={unfit}; give --rename-columns to have {unfit[0]!r} written as {simple_name(unfit[0])!r}"
+            f"invalid column names, only ASCII letters, digits and _ are allowed: {file.place(None)} columns={unfit}",
+            remedy=f"give --rename-columns to have {unfit[0]!r} written as {simple_name(unfit[0])!r}",
         )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise InvalidInputError(f"columns occur twice: {file.place(None)} columns={repeated}; rename them in the file")
+        raise InvalidInputError(
+            f"columns occur twice: {file.place(None)} columns={repeated}", remedy="rename them in the file"
+        )
     return names
 
 
@@ -213,8 +217,8 @@ def _require_names_inside(schema: pa.Schema, file: GivenFile) -> None:
         require_names(schema)
     except SchemaError as error:
         raise SchemaError(
-            f"{error}: give --rename-columns, or keep the column as a string with --column-type COLUMN=string "
-            f"({file.place(None)})"
+            f"{error.problem}: {file.place(None)}",
+            remedy="give --rename-columns, or keep the column as a string with --column-type COLUMN=string",
         ) from error
 
 

@@ -95,8 +95,8 @@ class JsonColumns:
             return column
         if expected.type_of(name) is not None or not pa.types.is_floating(column.type) or name == expected.ordering:
             raise InvalidInputError(
-                f"a double cannot hold an integer: {self._place(name, row)} value={json.dumps(values[row])}; write it "
-                "as a string in the file"
+                f"a double cannot hold an integer: {self._place(name, row)} value={json.dumps(values[row])}",
+                remedy="write it as a string in the file",
             )
         print_note(f"kept as strings, because a number would change: {self._place(name, row)} value={values[row]}")
         return pa.chunked_array([pa.array(values, pa.string())])

@@ -84,8 +84,9 @@ class JsonSource:
         other = self._renamed.setdefault((*above, renamed), name)
         if other != name:
             raise InvalidInputError(
-                f"two names become one: {self.file.place(None)} column={below('.'.join(above), renamed)} names={[other, name]}; rename "
-                "one in the file"
+                f"two names become one: {self.file.place(None)} column={below('.'.join(above), renamed)} "
+                f"names={[other, name]}",
+                remedy="rename one in the file",
             )
         return renamed
 

@@ -61,7 +61,8 @@ def _renamed_fields(kind: pa.DataType, path: str, file: GivenFile) -> list[pa.Fi
         if name in fields:
             names = [other.name for other in kind if simple_name(other.name) == name]
             raise InvalidInputError(
-                f"two names become one: {file.place(None)} column={below(path, name)} names={names}; rename one in the file"
+                f"two names become one: {file.place(None)} column={below(path, name)} names={names}",
+                remedy="rename one in the file",
             )
         fields[name] = _renamed_field(field, below(path, name), file).with_name(name)
     return list(fields.values())

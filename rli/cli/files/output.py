@@ -27,18 +27,20 @@ def require_output(path: str) -> None:
         InvalidInputError: its folder does not exist or cannot be written, or a folder or a device has its name.
     """
     if _ending(path) not in _WRITERS:
-        raise SettingsError(f"the name of the file does not tell its format: file={path}; use {', '.join(_WRITERS)}")
+        raise SettingsError(
+            f"the name of the file does not tell its format: file={path}", remedy=f"use {', '.join(_WRITERS)}"
+        )
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise InvalidInputError(
-            f"the folder does not exist: file={path} folder={folder}; make it, or name another file"
+            f"the folder does not exist: file={path} folder={folder}", remedy="make it, or name another file"
         )
     if os.path.lexists(target) and not os.path.isfile(target):
-        raise InvalidInputError(f"this is not a regular file: file={path}; name another file")
+        raise InvalidInputError(f"this is not a regular file: file={path}", remedy="name another file")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InvalidInputError(
-            f"permission to write is denied: file={path} folder={folder}; name a file in a folder of your own"
+            f"permission to write is denied: file={path} folder={folder}", remedy="name a file in a folder of your own"
         )
 
 
@@ -58,13 +60,13 @@ def write_records(records: pa.Table, path: str) -> None:
         os.replace(unfinished, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(
-            f"the format cannot hold a column of the table: file={path} ({error}); leave the column out with "
-            "--columns, or write .parquet or .arrow"
+            f"the format cannot hold a column of the table: file={path} ({error})",
+            remedy="leave the column out with --columns, or write .parquet or .arrow",
         ) from error
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise InvalidInputError(
-            f"the file cannot be written: file={path} ({reason}); check permissions and free space"
+            f"the file cannot be written: file={path} ({reason})", remedy="check permissions and free space"
         ) from error
     finally:
         with suppress(OSError):

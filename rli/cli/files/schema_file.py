@@ -24,12 +24,16 @@ def read_schema(path: str) -> pa.Schema:
     file = GivenFile.at(path)
     read = _READERS.get(file.ending)
     if read is None or path.endswith(".gz"):
-        raise SettingsError(f"the name of the file does not tell its format: file={path}; use {', '.join(_READERS)}")
+        raise SettingsError(
+            f"the name of the file does not tell its format: file={path}", remedy=f"use {', '.join(_READERS)}"
+        )
     try:
         found = read(path)
     except (pa.ArrowException, CorruptTableError, OSError, ValueError) as error:
         file.require_readable()
-        raise InvalidInputError(f"the file tells no schema: file={path} ({error}); check its content") from error
+        raise InvalidInputError(
+            f"the file tells no schema: file={path} ({error})", remedy="check its content"
+        ) from error
     # Metadata of the file's writer, pandas among them, is not the table's.
     return found.remove_metadata()
 

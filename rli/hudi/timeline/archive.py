@@ -140,7 +140,8 @@ class Archive:
         except MALFORMED as error:
             raise CorruptTableError(
                 f"an instant cannot be archived, its file cannot be read: file={self.layout.path(instant.file_name)} "
-                f"({type(error).__name__}: {error}); restore the file from a backup"
+                f"({type(error).__name__}: {error})",
+                remedy="restore the file from a backup",
             ) from error
 
     def _content(self, instant: Instant) -> bytes:

@@ -100,8 +100,8 @@ class History:
                     rows = pq.read_table(source, columns=["instantTime", "action"])
             except (OSError, pa.ArrowException) as error:
                 raise CorruptTableError(
-                    f"a file of the timeline's archive cannot be read: file={self._path(name)} ({error}); restore it "
-                    "from a backup"
+                    f"a file of the timeline's archive cannot be read: file={self._path(name)} ({error})",
+                    remedy="restore it from a backup",
                 ) from error
             found.update(zip(*(column.to_pylist() for column in rows.columns), strict=True))
         return found
@@ -146,8 +146,9 @@ class History:
             return [{"fileName": file["fileName"], "fileLen": file["fileLen"]} for file in files]
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptTableError(
-                f"the list of the timeline's archived files cannot be read: file={path} "
-                f"({type(error).__name__}: {error}); restore it from a backup, or let Hudi archive once"
+                f"the list of the timeline's archived files cannot be read: file={path} ({type(error).__name__}: "
+                f"{error})",
+                remedy="restore it from a backup, or let Hudi archive once",
             ) from error
 
     def _path(self, name: str) -> str:

@@ -91,8 +91,8 @@ def completed_entries(content: bytes, path: str) -> set[tuple[str, str]]:
             stream.seek(end)
     except (struct.error, *MALFORMED) as error:
         raise CorruptTableError(
-            f"a file of the timeline's archive is damaged: file={path} ({type(error).__name__}: {error}); restore it "
-            "from a backup, or move it away"
+            f"a file of the timeline's archive is damaged: file={path} ({type(error).__name__}: {error})",
+            remedy="restore it from a backup, or move it away",
         ) from error
     return found
 

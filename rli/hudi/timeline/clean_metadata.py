@@ -74,8 +74,8 @@ class CleanPlan:
             )
         except MALFORMED as error:
             raise CorruptTableError(
-                f"a requested clean cannot be read: file={file_name} ({type(error).__name__}: {error}); remove the "
-                "files of this clean, and clean again"
+                f"a requested clean cannot be read: file={file_name} ({type(error).__name__}: {error})",
+                remedy="remove the files of this clean, and clean again",
             ) from error
 
     def completed(self, start_time: str, milliseconds: int) -> bytes:

@@ -126,8 +126,8 @@ def new_instant_time(now_utc: datetime, after: str | None) -> str:
         return format_instant_time(instant_moment(after[:_DIGITS]) + _MILLISECOND)
     except (ValueError, OverflowError) as error:
         raise CorruptTableError(
-            f"the newest instant is ahead of the clock and is not a time: instant={after}; "
-            "check the files of the timeline, this one was not written by a table writer"
+            f"the newest instant is ahead of the clock and is not a time: instant={after}",
+            remedy="check the files of the timeline, this one was not written by a table writer",
         ) from error
 
 
@@ -148,8 +148,11 @@ def parse_instant_time(text: str) -> str:
         return format_instant_time(datetime.fromisoformat(stripped))
     except (ValueError, OverflowError) as error:
         raise SettingsError(
-            f"not an instant or a time: value={text!r}; give an instant of the timeline (17 digits: "
-            "yyyyMMddHHmmssSSS), yyyyMMddHHmmss, or an ISO time such as 2024-05-31T12:00:00"
+            f"not an instant or a time: value={text!r}",
+            remedy=(
+                "give an instant of the timeline (17 digits: yyyyMMddHHmmssSSS), yyyyMMddHHmmss, or an ISO time such "
+                "as 2024-05-31T12:00:00"
+            ),
         ) from error
 
 

@@ -117,6 +117,6 @@ def _only(items: Iterable[dict[str, object]]) -> dict[str, object]:
 
 def _corrupt(file_name: str, error: Exception) -> CorruptTableError:
     return CorruptTableError(
-        f"a restore's file cannot be read: file={file_name} ({type(error).__name__}: {error}); restore the file from a "
-        "backup"
+        f"a restore's file cannot be read: file={file_name} ({type(error).__name__}: {error})",
+        remedy="restore the file from a backup",
     )

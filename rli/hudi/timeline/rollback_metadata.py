@@ -137,6 +137,6 @@ def instant_record(time: str, action: str) -> dict[str, str]:
 
 def _corrupt(file_name: str, error: Exception) -> CorruptTableError:
     return CorruptTableError(
-        f"a rollback's file cannot be read: file={file_name} ({type(error).__name__}: {error}); restore the file from "
-        "a backup, or remove the files of this rollback and roll back again"
+        f"a rollback's file cannot be read: file={file_name} ({type(error).__name__}: {error})",
+        remedy="restore the file from a backup, or remove the files of this rollback and roll back again",
     )

@@ -123,7 +123,7 @@ class Timeline:
         for instant in self.instants:
             if instant.time == time:
                 return instant
-        raise InstantNotFoundError(f"the timeline has no such instant: instant={time}; list the timeline")
+        raise InstantNotFoundError(f"the timeline has no such instant: instant={time}", remedy="list the timeline")
 
     def at(self, as_of: str) -> Timeline:
         """The timeline as it shows the table at a time: the instants whose time is at or before it.
@@ -223,7 +223,8 @@ def read_commit(storage: Storage, timeline: Timeline, instant: Instant) -> Commi
     if content is None:
         raise InstantNotFoundError(
             f"no commit metadata for this instant: instant={instant.time} action={instant.action} "
-            f"state={instant.state}; load the timeline again, it may have been rolled back or archived"
+            f"state={instant.state}",
+            remedy="load the timeline again, it may have been rolled back or archived",
         )
     return timeline.layout.decode(content, path)
 
@@ -239,8 +240,8 @@ def _parse(file: StoredFile, layout: TimelineLayout) -> Instant | None:
     problem = _problem(instant, layout)
     if problem:
         raise CorruptTableError(
-            f"{problem}: file={file.path} layout_version={layout.version}; restore the file from a backup, or "
-            "remove it if its writer never finished"
+            f"{problem}: file={file.path} layout_version={layout.version}",
+            remedy="restore the file from a backup, or remove it if its writer never finished",
         )
     return instant
 
@@ -266,8 +267,8 @@ def _torn(ordered: Iterable[Instant], layout: TimelineLayout) -> tuple[Instant, 
     for instant in writes[: len(writes) - len(torn)]:
         if instant.size == 0:
             raise CorruptTableError(
-                f"a completed commit is empty, and a later one is not: file={layout.path(instant.file_name)}; restore the "
-                "file from a backup"
+                f"a completed commit is empty, and a later one is not: file={layout.path(instant.file_name)}",
+                remedy="restore the file from a backup",
             )
     return torn
 

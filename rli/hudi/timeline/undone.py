@@ -40,8 +40,8 @@ class Undone:
             return cls(tuple(dict.fromkeys(instants)), _files(rollbacks))
         except MALFORMED as error:
             raise CorruptTableError(
-                f"a completed {action} cannot be read: file={path} ({type(error).__name__}: {error}); restore the file "
-                "from a backup"
+                f"a completed {action} cannot be read: file={path} ({type(error).__name__}: {error})",
+                remedy="restore the file from a backup",
             ) from error
 
 

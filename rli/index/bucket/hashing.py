@@ -56,8 +56,8 @@ class BucketHashing(Hashing, InfersSettings):
         if stored is not None and stored.default_buckets != settings.buckets:
             raise IndexMismatchError(
                 f"the table's hashing config says another number of buckets: table={table.location} "
-                f"buckets={settings.buckets} hashing config={stored.default_buckets}; write "
-                f"bucket:?buckets={stored.default_buckets}"
+                f"buckets={settings.buckets} hashing config={stored.default_buckets}",
+                remedy=f"write bucket:?buckets={stored.default_buckets}",
             )
         return cls(stored or HashingConfig(settings.buckets), *settings.columns_of(table))
 

@@ -100,8 +100,9 @@ class RingResizing(Resizing):
             if ring.instant >= instant:
                 raise ConflictError(
                     f"another resize of buckets that began later was first: partition={partition_path!r} "
-                    f"instant={ring.instant}; cluster again",
+                    f"instant={ring.instant}",
                     instants=(ring.instant,),
+                    remedy="cluster again",
                 )
             new = _changed(ring, instant, resizes)
             found[ring_path(partition_path, instant)] = new.to_json()
@@ -208,8 +209,9 @@ def _changed(ring: Ring, instant: str, resizes: Sequence[Resize]) -> Ring:
     except KeyError as error:
         raise ConflictError(
             f"another resize of buckets was first: partition={ring.partition_path!r} file_id={error.args[0]} "
-            f"instant={ring.instant}; cluster again",
+            f"instant={ring.instant}",
             instants=(ring.instant,),
+            remedy="cluster again",
         ) from error
 
 

@@ -103,7 +103,8 @@ class HashedIndex(TableFilesIndex, PlacesRecords):
             raise CorruptTableError(
                 f"record keys stand in another bucket than their own: table={table.location} index={self.url} "
                 f"records={report.misplaced} sample={list(report.sample)}; bootstrap another kind of index, such as "
-                f"simple:; {remedy_for_repeats(table.properties)}"
+                "simple:",
+                remedy=f"{remedy_for_repeats(table.properties)}",
             )
 
     def _require_hashed(self, snapshot: Snapshot, layout: BucketLayout) -> None:

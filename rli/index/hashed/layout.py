@@ -88,7 +88,7 @@ def _named(group: FileGroupId) -> str:
 def _mismatch(snapshot: Snapshot, hashing: Hashing, slices: Iterable[FileSlice], problem: str) -> IndexMismatchError:
     inferred = hashing.inferred(snapshot, slices) if isinstance(hashing, InfersSettings) else None
     return IndexMismatchError(
-        f"{problem} table={snapshot.table.location} {hashing.described}; {inferred or hashing.advice}"
+        f"{problem} table={snapshot.table.location} {hashing.described}", remedy=f"{inferred or hashing.advice}"
     )
 
 

@@ -58,7 +58,7 @@ class UrlForm:
         return int(text)
 
     def refused(self, url: str, problem: str) -> SettingsError:
-        return SettingsError(f"{problem}: index={without_password(url)}; write {self.example}")
+        return SettingsError(f"{problem}: index={without_password(url)}", remedy=f"write {self.example}")
 
     def _fields(self, url: str, text: str | None) -> tuple[str, ...]:
         names = () if text is None else tuple(text.split(","))
@@ -83,13 +83,14 @@ class HashSettings:
         """The columns that are hashed, in the order of the record key; raises ``SettingsError`` for others."""
         if not key_fields:
             raise SettingsError(
-                "a bucket index hashes record-key columns, and the table names none; choose another index"
+                "a bucket index hashes record-key columns, and the table names none", remedy="choose another index"
             )
         others = [name for name in self.fields if name not in key_fields]
         if others:
             raise SettingsError(
-                f"a bucket index hashes columns of the record key: fields={','.join(self.fields)} "
-                f"record key={','.join(key_fields)}; leave {others[0]} out, or leave fields out to hash the whole key"
+                f"a bucket index hashes columns of the record key: fields={','.join(self.fields)} record "
+                f"key={','.join(key_fields)}",
+                remedy=f"leave {others[0]} out, or leave fields out to hash the whole key",
             )
         return tuple(name for name in key_fields if not self.fields or name in self.fields)
 

@@ -20,8 +20,8 @@ class IndexOfTable(RecordIndex):
 
     def begin(self) -> IndexTransaction:
         raise IndexMismatchError(
-            f"this index follows the timeline of a table: url={self.url}; write through rli.open_table, "
-            "or create a separate index for other data"
+            f"this index follows the timeline of a table: url={self.url}",
+            remedy="write through rli.open_table, or create a separate index for other data",
         )
 
     def pending(self) -> list[PendingTransaction]:
@@ -32,7 +32,8 @@ class IndexOfTable(RecordIndex):
 
     def _commits(self) -> Iterator[IndexCommit]:
         raise IndexMismatchError(
-            f"this index follows the timeline of a table: url={self.url}; see the commits of the table: rli timeline TABLE"
+            f"this index follows the timeline of a table: url={self.url}",
+            remedy="see the commits of the table: rli timeline TABLE",
         )
 
     def _complete_commits(self, left: TimeLeft) -> None:

@@ -45,9 +45,8 @@ class RecordKind(KeptKind):
             index = self._opened(table)
         except IndexNotFoundError as error:
             raise IndexNotReadyError(
-                f"the index of the table is missing: table={table.location} "
-                f"index={table.require_settings().index_url}; "
-                "run: rli index bootstrap TABLE"
+                f"the index of the table is missing: table={table.location} index={table.require_settings().index_url}",
+                remedy="run: rli index bootstrap TABLE",
             ) from error
         try:
             require_options(index, table.index_url)
@@ -70,8 +69,8 @@ class RecordKind(KeptKind):
             return
         if not is_own:
             raise IndexMismatchError(
-                f"there is an index of something else: index={without_password(url)}; choose another URL, or drop that "
-                "index"
+                f"there is an index of something else: index={without_password(url)}",
+                remedy="choose another URL, or drop that index",
             )
 
     def rebuild(self, table: TableDefinition, options: IndexOptions, tasks: TaskRunner) -> tuple[RecordTableIndex, int]:

@@ -45,7 +45,9 @@ def open_as_it_is(url: str) -> RecordIndex:
     try:
         content = store.read_control(_SETTINGS)
         if content is None:
-            raise IndexNotFoundError(f"there is no index here: url={without_password(url)}; create or bootstrap it")
+            raise IndexNotFoundError(
+                f"there is no index here: url={without_password(url)}", remedy="create or bootstrap it"
+            )
         return _index_in(store, IndexSettings.from_json(content))
     except RliError:
         store.close()
@@ -105,7 +107,8 @@ def create_index(
     if not store.compare_and_set(_SETTINGS, None, settings.to_json()):
         store.close()
         raise IndexExistsError(
-            f"there is an index already: url={without_password(url)}; open it, drop it (rli index drop URL), or choose another URL"
+            f"there is an index already: url={without_password(url)}",
+            remedy="open it, drop it (rli index drop URL), or choose another URL",
         )
     give_identity(store)
     index = _index_in(store, settings)
@@ -131,8 +134,8 @@ def require_options(index: RecordIndex, url: str) -> None:
     for name, there in (("scope", made.scope), ("partitions", made.partitions), ("ttl", made.ttl)):
         if getattr(wanted, name) != there:
             raise IndexMismatchError(
-                f"the index was made with another {name}: url={wanted} {name}={there}; name it {index.url}, or "
-                f"bootstrap it again with the {name} that you want"
+                f"the index was made with another {name}: url={wanted} {name}={there}",
+                remedy=f"name it {index.url}, or bootstrap it again with the {name} that you want",
             )
 
 
@@ -149,8 +152,8 @@ def require_settings(index: RecordIndex, expected: IndexSettings) -> None:
     ]
     if differing:
         raise IndexMismatchError(
-            f"the index was made with other settings: url={index.url} {' '.join(differing)}; "
-            "name the right index, or drop it and bootstrap it again"
+            f"the index was made with other settings: url={index.url} {' '.join(differing)}",
+            remedy="name the right index, or drop it and bootstrap it again",
         )
 
 
@@ -162,10 +165,11 @@ def _require_usable_alone(named: IndexUrl) -> None:
     """Raise ``SettingsError`` if a URL asks for what only the index of a table can do."""
     if named.ttl is not None:
         raise SettingsError(
-            f"the keys of an index that is used on its own do not expire: url={named}; leave ttl out, and delete old keys"
+            f"the keys of an index that is used on its own do not expire: url={named}",
+            remedy="leave ttl out, and delete old keys",
         )
     if named.scope is not Scope.GLOBAL:
         raise SettingsError(
-            f"an index that is used on its own is global: url={named} scope={named.scope}; leave scope out, and make the "
-            "partition a part of each record key"
+            f"an index that is used on its own is global: url={named} scope={named.scope}",
+            remedy="leave scope out, and make the partition a part of each record key",
         )

@@ -179,7 +179,7 @@ class RecordIndex(StoredEntries, ABC):
             IndexMismatchError: the index belongs to a table, whose timeline has its commits.
         """
         if limit is not None and limit < 1:
-            raise InvalidInputError(f"the limit must be 1 or more: limit={limit}")
+            raise InvalidInputError(f"a limit is 1 or more: limit={limit}", remedy="give a greater one, or none")
         return list(islice(self._commits(), limit))
 
     def last_commit(self, having: str | None = None) -> IndexCommit | None:

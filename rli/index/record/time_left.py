@@ -40,6 +40,7 @@ class TimeLeft:
         if time.monotonic() <= self.deadline:
             return
         raise IndexNotReadyError(
-            f"a commit is only partly in the index: url={self.index.url} "
-            f"applied sequence={self.index.applied_sequence()} seconds={self.timeout:g}; {self.advice}"
+            f"a commit is only partly in the index: url={self.index.url} applied "
+            f"sequence={self.index.applied_sequence()} seconds={self.timeout:g}",
+            remedy=f"{self.advice}",
         )

@@ -52,7 +52,9 @@ class BareKind(TableFilesKind):
 
     def require_url(self, url: str) -> None:
         if url != f"{self._scheme}:":
-            raise SettingsError(f"the URL of this index has no further parts: index={url}; write {self._scheme}:")
+            raise SettingsError(
+                f"the URL of this index has no further parts: index={url}", remedy=f"write {self._scheme}:"
+            )
 
     def index_of(self, table: TableDefinition) -> TableFilesIndex:
         return self._index_of(table, self._scope)

@@ -43,8 +43,8 @@ class TableFilesIndex(FileIndex):
         if report.repeated:
             raise CorruptTableError(
                 f"record keys stand in the table more than once: table={table.location} scope={self.scope} "
-                f"records={report.repeated} sample={list(report.sample)}; "
-                f"{remedy_for_repeats(table.properties)}"
+                f"records={report.repeated} sample={list(report.sample)}",
+                remedy=f"{remedy_for_repeats(table.properties)}",
             )
 
     # Following the table ---------------------------------------------------------------------------------------

@@ -67,8 +67,9 @@ class Completions:
         times = table.storage.modification_times(timeline.layout.folder)
         if timeline.completed and not times:
             raise UnsupportedTableError(
-                f"neither the table nor its storage tells when commits completed: table={table.location} version="
-                f"{table.properties.version}; upgrade the table to version 8 or later with Hudi"
+                f"neither the table nor its storage tells when commits completed: table={table.location} "
+                f"version={table.properties.version}",
+                remedy="upgrade the table to version 8 or later with Hudi",
             )
         local = {name: time if in_utc else time.astimezone().replace(tzinfo=UTC) for name, time in times.items()}
         found = ((instant.file_name, _completed(timeline, instant, local)) for instant in timeline.completed)
@@ -83,7 +84,7 @@ class Completions:
         found = instant.completion_time or self.told.get(instant.file_name)
         if found is None:
             raise InstantNotFoundError(
-                f"an instant left the timeline while the changes were read: instant={instant.time}; read again"
+                f"an instant left the timeline while the changes were read: instant={instant.time}", remedy="read again"
             )
         return found
 

@@ -76,14 +76,16 @@ class ChangeRequest:
             return cls(snapshot, None, pa.schema([]), None, wanted)
         if not snapshot.table.properties.populate_meta_fields:
             raise UnsupportedTableError(
-                f"the table has no meta columns, so its records do not tell which commit wrote them: "
-                f"table={snapshot.table.location}; compare two states of it: table.read(as_of=...)"
+                "the table has no meta columns, so its records do not tell which commit wrote them: "
+                f"table={snapshot.table.location}",
+                remedy="compare two states of it: table.read(as_of=...)",
             )
         schema = wanted_columns(snapshot.schema, columns)
         taken = [name for name in schema.names if name in CHANGE_COLUMNS]
         if taken:
             raise SchemaError(
-                f"columns of the table have names of the columns of changes: columns={taken}; choose others with columns="
+                f"columns of the table have names of the columns of changes: columns={taken}",
+                remedy="choose others with columns=",
             )
         full = with_meta_columns(snapshot.schema)
         # Tasks need not what was read for the plan.
@@ -187,8 +189,8 @@ def _naming_removed(snapshot: Snapshot, slices: Sequence[FileSlice]) -> Iterator
         if gone and not told_of_now(snapshot.table.reloaded(), partial(_shows_any, gone)):
             raise InstantNotFoundError(
                 f"others have removed a file of these changes since they were planned: table={snapshot.table.location} "
-                f"partition={gone[0].group.partition_path} file_id={gone[0].group.file_id} instant={gone[0].instant}; read "
-                "the changes again"
+                f"partition={gone[0].group.partition_path} file_id={gone[0].group.file_id} instant={gone[0].instant}",
+                remedy="read the changes again",
             ) from error
         raise
 
@@ -208,7 +210,9 @@ def _images(given: ChangeImages | str) -> ChangeImages:
     try:
         return ChangeImages(given)
     except ValueError:
-        raise InvalidInputError(f"not a choice of images: images={given!r}; one of {', '.join(ChangeImages)}") from None
+        raise InvalidInputError(
+            f"not a choice of images: images={given!r}", remedy=f"one of {', '.join(ChangeImages)}"
+        ) from None
 
 
 def _classified(

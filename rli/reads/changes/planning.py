@@ -211,9 +211,9 @@ def _require_in_order(changes: Sequence[tuple[CompletedWrite, TableChange]]) -> 
         for stat in change.written:
             if places.get(stat.previous_instant or "", -1) > place:
                 raise CorruptTableError(
-                    f"the times of the timeline's files are not those at which the commits completed: commit={write.time} "
-                    f"completed={write.completed} built_on={stat.previous_instant}; restore the times of the files, or read "
-                    "the table itself"
+                    "the times of the timeline's files are not those at which the commits completed: "
+                    f"commit={write.time} completed={write.completed} built_on={stat.previous_instant}",
+                    remedy="restore the times of the files, or read the table itself",
                 )
 
 
@@ -221,6 +221,9 @@ def _raise_unreadable(since: object, unreadable: CompletedWrite, *, is_archived:
     what = "commits have left the active timeline" if is_archived else "files of commits were cleaned"
     raise InstantNotFoundError(
         f"the changes of this range cannot be told any more, {what}: since={since or None} "
-        f"first_readable={unreadable.time}; load the table again and read its changes from there, or read those that are left "
-        f"with since={unreadable.time}"
+        f"first_readable={unreadable.time}",
+        remedy=(
+            "load the table again and read its changes from there, or read those that are left with "
+            f"since={unreadable.time}"
+        ),
     )

@@ -57,7 +57,7 @@ class CommitRange:
         """
         low, high = _bound(completions, "since", since), _bound(completions, "until", until)
         if low is not None and high is not None and high.completed < low.completed:
-            raise InvalidInputError(f"the range ends before it begins: since={since} until={until}; swap them")
+            raise InvalidInputError(f"the range ends before it begins: since={since} until={until}", remedy="swap them")
         is_exact = completions.timeline.layout.keeps_completion_times
         return cls(low, high, repeats_ties=not is_exact and not table.storage.is_local)
 
@@ -110,7 +110,9 @@ def _bound(completions: Completions, name: str, given: object) -> Bound | None:
     if given is None or given == "":
         return None
     if not isinstance(given, str | date):
-        raise InvalidInputError(f"neither an instant nor a time: {name}={given!r}; give a string, a date or a datetime")
+        raise InvalidInputError(
+            f"neither an instant nor a time: {name}={given!r}", remedy="give a string, a date or a datetime"
+        )
     text = given.isoformat() if isinstance(given, date) else given.strip()
     write = completions.find(text)
     if write is not None:
@@ -119,7 +121,8 @@ def _bound(completions: Completions, name: str, given: object) -> Bound | None:
         raise _undone(completions, text, text, name)
     if any(instant.time == text and instant.is_write for instant in completions.timeline.pending):
         raise InstantNotFoundError(
-            f"the commit has not completed, or is being undone: {name}={text}; give a completed commit: rli timeline TABLE"
+            f"the commit has not completed, or is being undone: {name}={text}",
+            remedy="give a completed commit: rli timeline TABLE",
         )
     return Bound(parse_instant_time(text))
 
@@ -128,6 +131,6 @@ def _undone(completions: Completions, undone: str, at: str, name: str = "since")
     before = [write.time for write in completions.writes if write.completed <= at]
     left = f"with since={before[-1]}" if before else "without since"
     return InstantNotFoundError(
-        f"a commit was undone that a reader at this position may have seen: {name}={at} undone={undone}; load the table "
-        f"again and read its changes from there, or go on {left} if that commit was not seen"
+        f"a commit was undone that a reader at this position may have seen: {name}={at} undone={undone}",
+        remedy=f"load the table again and read its changes from there, or go on {left} if that commit was not seen",
     )

@@ -161,7 +161,7 @@ def follow_changes(
     """The commits behind a position, as they complete; see ``Table.follow_changes``."""
     if not poll_seconds > 0:
         raise InvalidInputError(
-            f"the pause between two looks is not positive: poll_seconds={poll_seconds}; give seconds"
+            f"the pause between two looks is not positive: poll_seconds={poll_seconds}", remedy="give seconds"
         )
     while not stop.is_set():
         plan = plan_range(table(), since, None)

@@ -39,24 +39,26 @@ def assigned_values(write: WriteBasis, values: Mapping[str, str], schema: pa.Sch
     full = with_meta_columns(schema)
     for name in values:
         if name.startswith((_META_PREFIX, RESERVED_PREFIX)):
-            raise InvalidInputError(f"the column is Hudi's or rli's own: column={name}; set other columns")
+            raise InvalidInputError(f"the column is Hudi's or rli's own: column={name}", remedy="set other columns")
         if name not in schema.names:
             raise InvalidInputError(
-                f"the table has no such column to set: column={name} found={schema.names}; check the name"
+                f"the table has no such column to set: column={name} found={schema.names}", remedy="check the name"
             )
         if name in properties.record_key_fields:
             raise InvalidInputError(
-                f"a record keeps its key: column={name}; delete the record, and insert it with its new key"
+                f"a record keeps its key: column={name}", remedy="delete the record, and insert it with its new key"
             )
     moved = [name for name in values if name in properties.partition_fields]
     if moved and write.index.scope is Scope.PARTITION:
         raise InvalidInputError(
             f"a key is unique in its partition, so that a record cannot move to another one: columns={moved} "
-            f"index={write.index.url}; insert it there, and delete it here"
+            f"index={write.index.url}",
+            remedy="insert it there, and delete it here",
         )
     if moved and properties.ordering_field in values:
         raise InvalidInputError(
-            f"a partition column and the ordering column are set in one update: columns={[*moved, properties.ordering_field]}; "
-            "update one after the other"
+            "a partition column and the ordering column are set in one update: "
+            f"columns={[*moved, properties.ordering_field]}",
+            remedy="update one after the other",
         )
     return {name: ValueExpression.assigned(text, full, schema.field(name)) for name, text in values.items()}

@@ -71,15 +71,15 @@ def update_where(  # noqa: PLR0917  (called by the façades alone)
     """
     if not are_assignments(values):
         raise InvalidInputError(
-            f"these are no columns with their values: set={values!r}; give names and expressions as strings, such as "
-            '{"fare": "fare * 2"}'
+            f"these are no columns with their values: set={values!r}",
+            remedy=('give names and expressions as strings, such as {"fare": "fare * 2"}'),
         )
     return _run(ByCondition(_given(where), dict(values)), table, index, engine, options)
 
 
 def _given(where: object) -> object:
     if where is None or (isinstance(where, str) and not where.strip()):
-        raise InvalidInputError(f'there is no condition: where={where!r}; give one, "true" for all records')
+        raise InvalidInputError(f"there is no condition: where={where!r}", remedy='give one, "true" for all records')
     return where
 
 

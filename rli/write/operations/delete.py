@@ -47,7 +47,8 @@ def delete(  # noqa: PLR0917  (called by the façades alone)
     if ordering is not None and table.properties.ordering_field is None:
         raise InvalidInputError(
             f"the table has no ordering column, with which deletes could be compared: table={table.location} "
-            f"ordering={ordering}; delete without ordering"
+            f"ordering={ordering}",
+            remedy="delete without ordering",
         )
     return run(Delete(ordering), table, index, engine, source, options=options)
 

@@ -135,8 +135,10 @@ def _require_no_encoded_numbers(incoming: pa.Schema, stored: pa.Schema) -> None:
         kind = incoming.field(field.name).type if field.name in incoming.names else field.type
         if pa.types.is_binary(kind) and (pa.types.is_decimal(field.type) or pa.types.is_floating(field.type)):
             raise SchemaError(
-                f"bytes came for numbers: column={field.name} table={field.type} records={kind}; decode them first, or set "
-                "decimal.handling.mode=string or double in Debezium's connector, and cast"
+                f"bytes came for numbers: column={field.name} table={field.type} records={kind}",
+                remedy=(
+                    "decode them first, or set decimal.handling.mode=string or double in Debezium's connector, and cast"
+                ),
             )
 
 

@@ -17,7 +17,8 @@ def require_slice(slices: Mapping[FileGroupId, FileSlice], group: FileGroupId) -
     except KeyError:
         raise CorruptIndexError(
             f"the index names a file group that is not in the table: partition={group.partition_path} "
-            f"file_id={group.file_id}; verify the index, then repair or bootstrap it"
+            f"file_id={group.file_id}",
+            remedy="verify the index, then repair or bootstrap it",
         ) from None
 
 

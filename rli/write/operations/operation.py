@@ -160,8 +160,9 @@ def require_same_key_types(write: WriteBasis, request: pa.Schema) -> None:
         kind = request.field(stored.name).type if stored.name in request.names else stored.type
         if kind != stored.type:
             raise KeyTypesChangedError(
-                f"another writer gave a key or partition column its type, after the keys of this write were formed: "
-                f"column={stored.name} table={stored.type} records={kind}; write again, or start the stream again"
+                "another writer gave a key or partition column its type, after the keys of this write were formed: "
+                f"column={stored.name} table={stored.type} records={kind}",
+                remedy="write again, or start the stream again",
             )
 
 

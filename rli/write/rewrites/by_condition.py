@@ -78,7 +78,9 @@ class MatchingRecords:
         for name, values in new.items():
             field = schema.field(name)
             if values.null_count and not field.nullable:
-                raise SchemaError(f"a column that holds no nulls would be null: column={name}; set it to a value")
+                raise SchemaError(
+                    f"a column that holds no nulls would be null: column={name}", remedy="set it to a value"
+                )
             records = records.set_column(records.schema.get_field_index(name), field, values)
         if self.ordering in new:
             require_ordering(records, self.ordering)

@@ -106,8 +106,8 @@ class Clustering:
         write.on_step(Step.WRITTEN)
         if plan and not results:
             raise ConflictError(
-                f"other writers changed all file groups of this clustering: new file groups={len(plan)}; cluster "
-                "again later"
+                f"other writers changed all file groups of this clustering: new file groups={len(plan)}",
+                remedy="cluster again later",
             )
         read = ReadSet(frozenset() if resizing is None else resizing.watched)
         return PreparedWrite(results, schema, self.name, WriteCounts(), read, resizing)
@@ -115,9 +115,12 @@ class Clustering:
     def _plan(self, write: BegunWrite, resizing: Resizing | None) -> Sequence[Regrouping]:
         if resizing is None and isinstance(write.index, PlacesRecords):
             raise SettingsError(
-                f"the index computes the file group of each record, so that file groups cannot be put together: "
-                f"table={write.table.location} index={write.index.url}; leave clustering out, or first give the table another "
-                "kind of index: rli index migrate TABLE --to simple:"
+                "the index computes the file group of each record, so that file groups cannot be put together: "
+                f"table={write.table.location} index={write.index.url}",
+                remedy=(
+                    "leave clustering out, or first give the table another kind of index: rli index migrate TABLE --to "
+                    "simple:"
+                ),
             )
         plan = _by_sizes(write.snapshot, self.smaller_than) if resizing is None else resizing.regroupings
         return plan if self.most_bytes is None else first_regroupings(plan, self.most_bytes)

@@ -38,6 +38,7 @@ def placed_by_index(
         wrong = record_keys.filter(elsewhere.combine_chunks())
         raise CorruptIndexError(
             f"the index does not place records where they are: partition={group.partition_path} count={len(wrong)} "
-            f"keys={wrong.slice(0, _SAMPLE).to_pylist()}; verify the index, then repair or bootstrap it"
+            f"keys={wrong.slice(0, _SAMPLE).to_pylist()}",
+            remedy="verify the index, then repair or bootstrap it",
         )
     return found

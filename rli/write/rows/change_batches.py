@@ -91,7 +91,8 @@ class FlatForm:
             flags.append(FLAT_DELETED)
         if op is None and not flags:
             raise InvalidInputError(
-                f"no column tells what became of the records: found={schema.names}; name the column of operations with op="
+                f"no column tells what became of the records: found={schema.names}",
+                remedy="name the column of operations with op=",
             )
         if op is not None:
             require_operations(schema, op)
@@ -124,20 +125,20 @@ class FlatForm:
 def require_distinct(names: Sequence[str]) -> None:
     """Raise ``SchemaError`` if a column, or a field of an image, occurs twice."""
     if len(set(names)) < len(names):
-        raise SchemaError(f"a column occurs twice: found={list(names)}; rename one, or drop it")
+        raise SchemaError(f"a column occurs twice: found={list(names)}", remedy="rename one, or drop it")
 
 
 def require_operations(schema: pa.Schema, op: str) -> None:
     """Raise ``SchemaError`` if rows lack their column of operations, or if it is no text."""
     if op not in schema.names:
         raise SchemaError(
-            f"the column of operations is missing: column={op} found={schema.names}; name a column with op="
+            f"the column of operations is missing: column={op} found={schema.names}", remedy="name a column with op="
         )
     kind = schema.field(op).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not (is_text(kind) or pa.types.is_null(kind)):
         raise SchemaError(
-            f"the column of operations has no strings: column={op} type={kind}; name another column with op="
+            f"the column of operations has no strings: column={op} type={kind}", remedy="name another column with op="
         )
 
 
@@ -199,7 +200,8 @@ def _refuse(op: str, operations: Sequence[str | None], shown: pa.Table) -> None:
     else:
         problem, remedy = "rows have unknown operations", f"known are {sorted(_WRITES | _DELETES)}, in any case"
     raise InvalidInputError(
-        f"{problem}: column={op} operations={list(operations)} rows={shown.num_rows} sample={sample_of(shown)}; {remedy}"
+        f"{problem}: column={op} operations={list(operations)} rows={shown.num_rows} sample={sample_of(shown)}",
+        remedy=f"{remedy}",
     )
 
 
@@ -216,13 +218,14 @@ def _truths(column: pa.Array, name: str) -> pa.Array:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if name == IS_DELETED or not is_text(kind):
         raise SchemaError(
-            f"the column that marks deletes is not boolean: column={name} type={kind}; cast it to boolean"
+            f"the column that marks deletes is not boolean: column={name} type={kind}", remedy="cast it to boolean"
         )
     codes = pc.dictionary_encode(column.cast(pa.string()))
     unknown = [text for text in codes.dictionary.to_pylist() if text.casefold() not in _FLAGS]
     if unknown:
         raise InvalidInputError(
-            f"flags of deletes are neither true nor false: column={name} values={unknown[:_SAMPLE]}; correct them"
+            f"flags of deletes are neither true nor false: column={name} values={unknown[:_SAMPLE]}",
+            remedy="correct them",
         )
     truths = pa.array([_FLAGS[text.casefold()] for text in codes.dictionary.to_pylist()], pa.bool_())
     return truths.take(codes.indices)

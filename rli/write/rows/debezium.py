@@ -88,7 +88,7 @@ class EnvelopeForm:
         require_operations(schema, op)
         others = [name for name in schema.names if name not in {*_COLUMNS, op, ordering}]
         if others:
-            raise SchemaError(f"other columns stand beside Debezium's envelope: columns={others}; drop them")
+            raise SchemaError(f"other columns stand beside Debezium's envelope: columns={others}", remedy="drop them")
         for kind in structs:
             require_distinct([field.name for field in kind])
         _require_values(structs)
@@ -150,10 +150,13 @@ class EnvelopeForm:
         lacking = is_former & all_null(before, others)
         if lacking.any():
             raise InvalidInputError(
-                f"images of deleted records have the key alone, and a key may be in several partitions: "
+                "images of deleted records have the key alone, and a key may be in several partitions: "
                 f"partition={list(self.partition)} rows={int(lacking.sum())} "
-                f"sample={sample_of(shown.filter(pa.array(lacking)))}; let the source log whole images (in PostgreSQL: "
-                "REPLICA IDENTITY FULL), or give the table an index of global scope"
+                f"sample={sample_of(shown.filter(pa.array(lacking)))}",
+                remedy=(
+                    "let the source log whole images (in PostgreSQL: REPLICA IDENTITY FULL), or give the table an "
+                    "index of global scope"
+                ),
             )
 
     def _with_ordering(self, rows: pa.Table, images: pa.Table) -> pa.Table:
@@ -203,7 +206,9 @@ def _require_image_or_null(rows: pa.Table, name: str) -> pa.Array:
     column = _column(rows, name)
     present = pc.is_valid(column)
     if not pa.types.is_struct(column.type) and present.true_count:
-        raise SchemaError(f"the image of a record is no struct: column={name} type={column.type}; parse it first")
+        raise SchemaError(
+            f"the image of a record is no struct: column={name} type={column.type}", remedy="parse it first"
+        )
     return present
 
 
@@ -225,7 +230,8 @@ def _common(one: pa.Field, other: pa.Field) -> pa.Field:
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         raise SchemaError(
             f"the images before and after a change have different types: column={one.name} before={other.type} "
-            f"after={one.type}; cast them"
+            f"after={one.type}",
+            remedy="cast them",
         ) from error
 
 
@@ -237,7 +243,8 @@ def _cast(image: pa.Table, schema: pa.Schema) -> pa.Table:
             if column.null_count < len(column):
                 raise SchemaError(
                     f"the images before and after a change have different types: column={field.name} "
-                    f"types={column.type} and {field.type}; cast them"
+                    f"types={column.type} and {field.type}",
+                    remedy="cast them",
                 )
             column = pa.nulls(len(column), field.type)
         columns.append(column.cast(field.type))
@@ -261,8 +268,9 @@ def _require_image(has_image: pa.Array, deletes: pa.Array, shown: pa.Table) -> N
     is_delete = deletes.filter(pa.array(lacking))[0].as_py()
     name = _BEFORE if is_delete else _AFTER
     raise InvalidInputError(
-        f"{'deletes' if is_delete else 'writes'} lack the image of their record: column={name} rows={int(lacking.sum())} "
-        f"sample={sample_of(shown.filter(pa.array(lacking)))}; let the source log it (in PostgreSQL: REPLICA IDENTITY FULL)"
+        f"{'deletes' if is_delete else 'writes'} lack the image of their record: column={name} "
+        f"rows={int(lacking.sum())} sample={sample_of(shown.filter(pa.array(lacking)))}",
+        remedy="let the source log it (in PostgreSQL: REPLICA IDENTITY FULL)",
     )
 
 
@@ -274,7 +282,8 @@ def _require_available(images: pa.Table, writes: NDArray[np.bool_], shown: pa.Ta
         if lacking.any():
             raise InvalidInputError(
                 f"Debezium sent placeholders for unchanged values: column={name} rows={int(lacking.sum())} "
-                f"sample={sample_of(shown.filter(pa.array(lacking)))}; let the source log them (in PostgreSQL: REPLICA IDENTITY FULL)"
+                f"sample={sample_of(shown.filter(pa.array(lacking)))}",
+                remedy="let the source log them (in PostgreSQL: REPLICA IDENTITY FULL)",
             )
 
 
@@ -283,8 +292,8 @@ def _require_values(structs: list[pa.StructType]) -> None:
         names = {part.name for part in field.type} if pa.types.is_struct(field.type) else set()
         if names == _PRECISE_DECIMAL and pa.types.is_integer(field.type.field("scale").type):
             raise SchemaError(
-                f"Debezium sent decimals as bytes with a scale: column={field.name} type={field.type}; set "
-                "decimal.handling.mode=string or double in the connector"
+                f"Debezium sent decimals as bytes with a scale: column={field.name} type={field.type}",
+                remedy="set decimal.handling.mode=string or double in the connector",
             )
 
 

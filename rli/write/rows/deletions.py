@@ -156,7 +156,8 @@ def _require_in_time(rows: pa.Table, late: NDArray[np.bool_]) -> None:
         keys = rows.column(work_rows.RECORD_KEY).combine_chunks().filter(pa.array(late))
         raise RecordExistsError(
             f"records to insert are older than a delete of their key: count={len(keys)} "
-            f'keys={keys.slice(0, _SAMPLE).to_pylist()}; leave them out, or insert with on_existing="skip"'
+            f"keys={keys.slice(0, _SAMPLE).to_pylist()}",
+            remedy='leave them out, or insert with on_existing="skip"',
         )
 
 

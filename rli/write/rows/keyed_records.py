@@ -73,19 +73,20 @@ def require_ordering(records: pa.Table, ordering_field: str) -> None:
     """Raise ``SchemaError`` if the column of ordering values is missing, has no order, or lacks a value."""
     if ordering_field not in records.column_names:
         raise SchemaError(
-            f"the ordering column is missing: column={ordering_field} found={records.column_names}; "
-            "add it to the records"
+            f"the ordering column is missing: column={ordering_field} found={records.column_names}",
+            remedy="add it to the records",
         )
     column = records.column(ordering_field)
     if pa.types.is_nested(column.type):
         raise SchemaError(
-            f"the ordering column has a type without an order: column={ordering_field} type={column.type}; "
-            "use a number, a time or a string"
+            f"the ordering column has a type without an order: column={ordering_field} type={column.type}",
+            remedy="use a number, a time or a string",
         )
     missing = pc.is_null(column, nan_is_null=True)
     if pc.any(missing).as_py():
         row = pc.index(missing, True).as_py()
         raise SchemaError(
-            f"an ordering value is missing: column={ordering_field} row={row}; give each record an ordering value",
+            f"an ordering value is missing: column={ordering_field} row={row}",
             row=row,
+            remedy="give each record an ordering value",
         )

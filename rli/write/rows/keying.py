@@ -131,7 +131,7 @@ class FirstRecordKeying(RecordKeying):
         require_no_reserved_columns(rows.schema)
         if marked(rows).any():
             raise InvalidInputError(
-                f"records to insert are marked as deleted: column={IS_DELETED}; upsert them, or leave them out"
+                f"records to insert are marked as deleted: column={IS_DELETED}", remedy="upsert them, or leave them out"
             )
         # Without ``super``: a class with slots is made anew by its decorator.
         return RecordKeying.keyed(self, rows)
@@ -183,6 +183,6 @@ def _refuse_duplicates(keyed: pa.Table, scope: Scope) -> None:
     # The first rows of these keys, because a key of partition scope is no text for people.
     rows = keyed.take(pc.index_in(repeated.slice(0, _SAMPLE), value_set=scoped_keys(keyed, scope)))
     raise InvalidKeyError(
-        f"record keys occur in several of the records: keys={rows.column(work_rows.RECORD_KEY).to_pylist()}; remove the "
-        'repeats, or write with on_duplicates="skip": one record of each key counts'
+        f"record keys occur in several of the records: keys={rows.column(work_rows.RECORD_KEY).to_pylist()}",
+        remedy=('remove the repeats, or write with on_duplicates="skip": one record of each key counts'),
     )

@@ -61,6 +61,6 @@ def require_no_moves(count: int, sample: Sequence[str]) -> None:
     """Raise ``PartitionChangeError`` if there are arriving records, given their number and some of their keys."""
     if count:
         raise PartitionChangeError(
-            f"{count} records have another partition value than their stored versions: keys={list(sample)}; "
-            'correct them, or write with on_partition_change="move" or on_partition_change="keep"'
+            f"{count} records have another partition value than their stored versions: keys={list(sample)}",
+            remedy='correct them, or write with on_partition_change="move" or on_partition_change="keep"',
         )

@@ -65,8 +65,8 @@ def require_same(done: str, expected: Tally, found: Tally) -> None:
     """
     if found != expected:
         raise VoidAttemptError(
-            f"the tasks of this write have {done} other records than requested: expected={expected} "
-            f"found={found}; nothing was written: write again, and if it happens again, check the storage of the table"
+            f"the tasks of this write have {done} other records than requested: expected={expected} found={found}",
+            remedy="nothing was written: write again, and if it happens again, check the storage of the table",
         )
 
 

@@ -55,7 +55,9 @@ def size_of_results(value: str | None) -> int:
     given = value or "1g"
     size = _SIZE.fullmatch(given.strip().lower())
     if size is None:
-        raise SettingsError(f"not a size: {_RESULT_SIZE}={given}; set it to a number of bytes, or to one such as 2g")
+        raise SettingsError(
+            f"not a size: {_RESULT_SIZE}={given}", remedy="set it to a number of bytes, or to one such as 2g"
+        )
     # With 0, Spark sets no limit.
     return int(size["number"]) * 1024 ** _UNITS.index(size["unit"]) or sys.maxsize
 
@@ -65,7 +67,7 @@ def _set_bytes(spark: SparkSession) -> int | None:
     if value is None:
         return None
     if not value.isdecimal():
-        raise SettingsError(f"not a number of bytes: {SMALL_WRITE_BYTES}={value}; set it to 0 or more")
+        raise SettingsError(f"not a number of bytes: {SMALL_WRITE_BYTES}={value}", remedy="set it to 0 or more")
     return int(value)
 
 

@@ -84,7 +84,9 @@ class _Condition:
                 return _column(column).isNull()
             case p.IsTrue(column):
                 return _column(column)
-        raise InvalidInputError(f"in Spark there is no such filter: filter={predicate}; give a string or tuples")
+        raise InvalidInputError(
+            f"in Spark there is no such filter: filter={predicate}", remedy="give a string or tuples"
+        )
 
     def _comparison(self, predicate: p.Comparison) -> Column:
         column, kind = _column(predicate.column), self._type(predicate.column)
@@ -135,7 +137,7 @@ class _Condition:
         """A constant to compare a column with that does not hold floating-point numbers."""
         is_moment = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
         if pa.types.is_date(kind) and pa.types.is_timestamp(value.type):
-            raise InvalidInputError(f"a date is compared with a time: value={value}; give a date")
+            raise InvalidInputError(f"a date is compared with a time: value={value}", remedy="give a date")
         if not is_moment:
             plain = value.as_py()
             return F.lit(bytearray(plain) if isinstance(plain, bytes) else plain)
@@ -143,7 +145,8 @@ class _Condition:
             fitting = value.cast(kind)
         except pa.ArrowInvalid as error:
             raise InvalidInputError(
-                f"a constant of the filter is finer than its column: value={value} type={kind} ({error}); round it"
+                f"a constant of the filter is finer than its column: value={value} type={kind} ({error})",
+                remedy="round it",
             ) from error
         for name, is_kind in _AS_TEXT.items():
             if is_kind(kind):
@@ -164,6 +167,6 @@ def require_portable(filters: object) -> None:
     """Raise ``InvalidInputError`` for a filter that Spark does not understand."""
     if isinstance(filters, pc.Expression):
         raise InvalidInputError(
-            f"in Spark a filter is no pyarrow expression: filters={filters}; give a string or tuples (column, op, value), or "
-            "filter the frame: read(spark, table).where(…)"
+            f"in Spark a filter is no pyarrow expression: filters={filters}",
+            remedy="give a string or tuples (column, op, value), or filter the frame: read(spark, table).where(…)",
         )

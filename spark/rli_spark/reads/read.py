@@ -73,7 +73,7 @@ def read(
     if keys is not None:
         if as_of is not None:
             raise InvalidInputError(
-                f"the index knows the present alone: as_of={as_of!r}; read without keys, then join the frames"
+                f"the index knows the present alone: as_of={as_of!r}", remedy="read without keys, then join the frames"
             )
         return _read_keys(table, keys, columns, filters, timeout)
     require_portable(filters)
@@ -131,7 +131,9 @@ def _read_keys(
     timeout: float,
 ) -> DataFrame:
     if not hasattr(keys, "mapInArrow"):
-        raise InvalidInputError(f"the keys are no Spark frame: type={type(keys).__name__}; call spark.createDataFrame")
+        raise InvalidInputError(
+            f"the keys are no Spark frame: type={type(keys).__name__}", remedy="call spark.createDataFrame"
+        )
     require_portable(filters)
     located = look_up(table, keys, timeout)
     if located.snapshot.schema is None:

@@ -130,7 +130,7 @@ class RequestFile:
             if isinstance(error, RliError) or getattr(error, "errno", None) is not None:
                 raise
             raise CorruptTableError(
-                f"a file of a write's request is damaged: file={self.path} ({error}); write the records again"
+                f"a file of a write's request is damaged: file={self.path} ({error})", remedy="write the records again"
             ) from error
 
 

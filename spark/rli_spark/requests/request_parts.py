@@ -89,7 +89,9 @@ class Parts:
         """
         ordered = sorted(rows, key=lambda row: row.task)
         if len({row.task for row in ordered}) < len(ordered):
-            raise VoidAttemptError(f"tasks of a request gave more than one result: folder={folder}; write again")
+            raise VoidAttemptError(
+                f"tasks of a request gave more than one result: folder={folder}", remedy="write again"
+            )
         return cls(
             tuple(_file_of(row) for row in ordered if row.path is not None),
             tuple(unpack(bytes(row.data)) for row in ordered if row.path is None),

@@ -21,14 +21,17 @@ def require_frame_and_table(df: object, table: object, *others: type) -> None:
     """
     if isinstance(df, Table):
         raise InvalidInputError(
-            f"the arguments are in the wrong order: first={_type(df)} second={_type(table)}; give the frame first, then "
-            "the table"
+            f"the arguments are in the wrong order: first={_type(df)} second={_type(table)}",
+            remedy="give the frame first, then the table",
         )
     _require_table(table, others)
     if not _is_of_spark(df, DataFrame):
         raise InvalidInputError(
-            f"the records are not a Spark data frame: type={_type(df)}; make one with spark.createDataFrame or "
-            "spark.read, or write them without Spark: table.upsert(records), table.delete(keys)"
+            f"the records are not a Spark data frame: type={_type(df)}",
+            remedy=(
+                "make one with spark.createDataFrame or spark.read, or write them without Spark: "
+                "table.upsert(records), table.delete(keys)"
+            ),
         )
 
 
@@ -40,13 +43,14 @@ def require_session_and_table(spark: object, table: object) -> None:
     """
     if isinstance(spark, Table):
         raise InvalidInputError(
-            f"the arguments are in the wrong order: first={_type(spark)} second={_type(table)}; give the Spark session "
-            "first, then the table"
+            f"the arguments are in the wrong order: first={_type(spark)} second={_type(table)}",
+            remedy="give the Spark session first, then the table",
         )
     _require_table(table, ())
     if not _is_of_spark(spark, SparkSession):
         raise InvalidInputError(
-            f"not a Spark session: type={_type(spark)}; give SparkSession.builder.getOrCreate(), or in a notebook spark"
+            f"not a Spark session: type={_type(spark)}",
+            remedy="give SparkSession.builder.getOrCreate(), or in a notebook spark",
         )
 
 
@@ -55,9 +59,12 @@ def _require_table(table: object, others: tuple[type, ...]) -> None:
         return
     if isinstance(table, str | os.PathLike):
         raise InvalidInputError(
-            f"the table is a path: table={os.fspath(table)!r}; open it first: rli.open_table({os.fspath(table)!r})"
+            f"the table is a path: table={os.fspath(table)!r}",
+            remedy=f"open it first: rli.open_table({os.fspath(table)!r})",
         )
-    raise InvalidInputError(f"not a table: type={_type(table)}; give what rli.open_table or rli.create_table returns")
+    raise InvalidInputError(
+        f"not a table: type={_type(table)}", remedy="give what rli.open_table or rli.create_table returns"
+    )
 
 
 def _is_of_spark(value: object, kind: type) -> bool:

@@ -48,16 +48,22 @@ def require_reachable(spark: SparkSession, index: Named) -> None:
     require_same_python(spark)
     if index.url.startswith(_OF_THE_DRIVER):
         raise SettingsError(
-            f"no executor reaches an index in the memory of the driver: index={index.url}; bootstrap one in a store, such "
-            "as lmdb:///path on a single machine, or redis: rli index bootstrap TABLE --index URL"
+            f"no executor reaches an index in the memory of the driver: index={index.url}",
+            remedy=(
+                "bootstrap one in a store, such as lmdb:///path on a single machine, or redis: rli index bootstrap "
+                "TABLE --index URL"
+            ),
         )
     master = spark.conf.get("spark.master")
     home = index.home if isinstance(index, Homed) else None
     if home is not None and not (master and may_run_here(master)):
         raise SettingsError(
-            f"the executors cannot reach an index on a single machine: index={index.url} "
-            f"host={socket.gethostname()} master={master}; bootstrap an index in a store that all hosts reach, such as "
-            "redis or hbase: rli index bootstrap TABLE --index URL"
+            f"the executors cannot reach an index on a single machine: index={index.url} host={socket.gethostname()} "
+            f"master={master}",
+            remedy=(
+                "bootstrap an index in a store that all hosts reach, such as redis or hbase: rli index bootstrap TABLE "
+                "--index URL"
+            ),
         )
 
 

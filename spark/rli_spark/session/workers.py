@@ -58,7 +58,8 @@ def require_same_python(spark: SparkSession) -> None:
     if found != own:
         raise SettingsError(
             f"Spark's workers run another Python than the driver: workers={workers} ({found}) driver={sys.executable} "
-            f"({own}); set PYSPARK_PYTHON={sys.executable} before the Spark session starts"
+            f"({own})",
+            remedy=f"set PYSPARK_PYTHON={sys.executable} before the Spark session starts",
         )
 
 
@@ -80,8 +81,11 @@ def _require_able_executors(spark: SparkSession) -> None:
     )
     if lacking:
         raise SettingsError(
-            f"executors lack what the work needs: {'; '.join(lacking)} (driver: Python {own}); ship an environment with "
-            "spark.archives, or install record-level-index[spark] on their machines: docs/how-to/spark-clusters.md"
+            f"executors lack what the work needs: {'; '.join(lacking)} (driver: Python {own})",
+            remedy=(
+                "ship an environment with spark.archives, or install record-level-index[spark] on their machines: "
+                "docs/how-to/spark-clusters.md"
+            ),
         )
     _ABLE.add(context.applicationId)
 

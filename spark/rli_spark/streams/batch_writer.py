@@ -61,7 +61,9 @@ def batch_writer(
         spark = batch.sparkSession
         query = query_of(spark)
         if query is None:
-            raise InvalidInputError("a micro-batch belongs to no query: start the writer that write_stream returns")
+            raise InvalidInputError(
+                "a micro-batch belongs to no query", remedy="start the writer that write_stream returns"
+            )
         options = for_replays(WriteOptions.of(None, (query, number), None, pass_over), spark)
         engine = engine_for(spark)
         opened_table(table).write_with(lambda definition, index: verb.write(definition, index, engine, batch, options))

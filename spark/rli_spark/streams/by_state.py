@@ -42,11 +42,14 @@ def tagged_by_state(
     definition, index = opened_table(table).refreshed()
     _require_rocksdb(spark)
     if ttl is not None and ttl <= timedelta(0):
-        raise InvalidInputError(f"ttl must be longer than nothing: ttl={ttl}; leave it out to keep all keys")
+        raise InvalidInputError(f"ttl must be longer than nothing: ttl={ttl}", remedy="leave it out to keep all keys")
     if not isinstance(index, FileIndex) or isinstance(index, PlacesRecords):
         raise SettingsError(
-            f'the table has an index that needs no state: index={index.url}; leave tag_by="state" out, or give the table '
-            "an index that searches its files: rli index migrate TABLE --to global-simple:"
+            f"the table has an index that needs no state: index={index.url}",
+            remedy=(
+                'leave tag_by="state" out, or give the table '
+                "an index that searches its files: rli index migrate TABLE --to global-simple:"
+            ),
         )
     folder = stream_folder(hashlib.sha256(checkpoint.encode()).hexdigest()[:32])
     base = load_base(definition.storage, folder) or build_base(spark, definition, index, folder)
@@ -82,6 +85,6 @@ def _require_rocksdb(spark: SparkSession) -> None:
     provider = spark.conf.get(_PROVIDER)
     if provider != _ROCKSDB:
         raise SettingsError(
-            f"the state of a stream that tags by state belongs into RocksDB: {_PROVIDER}={provider}; "
-            f'spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")'
+            f"the state of a stream that tags by state belongs into RocksDB: {_PROVIDER}={provider}",
+            remedy=f'spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")',
         )

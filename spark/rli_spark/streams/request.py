@@ -87,7 +87,8 @@ class StreamEngine(SparkEngine):
         if index.scope is not self.scope:
             raise SettingsError(
                 f"the table was given an index of another scope since the stream was started: table={table.location} "
-                f"index={index.url} scope at the start={self.scope}; start the stream again"
+                f"index={index.url} scope at the start={self.scope}",
+                remedy="start the stream again",
             )
         require_reachable(self.spark, index)
         with request_folder_of(table, index) as folder:

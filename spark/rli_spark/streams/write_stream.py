@@ -72,14 +72,17 @@ def write_stream(
     verb, tags = StreamVerb(one_of(StreamMode, "mode", mode), op, when), one_of(TagBy, "tag_by", tag_by)
     if (op, when) != (None, None) and verb.mode is not StreamMode.MERGE:
         raise InvalidInputError(
-            f'op and when are of a merge: op={op} when={when} mode={verb.mode}; give mode="merge", or leave them out'
+            f"op and when are of a merge: op={op} when={when} mode={verb.mode}",
+            remedy='give mode="merge", or leave them out',
         )
     if not df.isStreaming:
-        raise InvalidInputError("the frame is no stream: make one with spark.readStream, or call rli_spark.upsert")
+        raise InvalidInputError(
+            "the frame is no stream", remedy="make one with spark.readStream, or call rli_spark.upsert"
+        )
     if is_connect(df.sparkSession):
-        raise SettingsError("Spark Connect cannot write streams of rli: use a session of Spark itself")
+        raise SettingsError("Spark Connect cannot write streams of rli", remedy="use a session of Spark itself")
     if tags is TagBy.INDEX:
         if ttl is not None:
-            raise InvalidInputError(f'ttl is of the state: ttl={ttl}; give tag_by="state", or leave it out')
+            raise InvalidInputError(f"ttl is of the state: ttl={ttl}", remedy='give tag_by="state", or leave it out')
         return writer_of(df, batch_writer(table, verb, SparkEngine), checkpoint)
     return tagged_by_state(df, table, verb, checkpoint, ttl)

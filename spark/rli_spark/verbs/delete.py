@@ -52,7 +52,7 @@ def delete(
     column = field if ordering is None and field in df.columns else ordering
     if column is not None and column not in df.columns:
         raise SchemaError(
-            f"the ordering column is missing: column={column} found={df.columns}; name a column of the frame"
+            f"the ordering column is missing: column={column} found={df.columns}", remedy="name a column of the frame"
         )
     options = WriteOptions.of(attempts, transaction, metadata, on_step)
     engine, options = SparkEngine(df.sparkSession), for_replays(options, df.sparkSession)

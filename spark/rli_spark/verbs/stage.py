@@ -71,7 +71,7 @@ def _accept(keyed: DataFrame, stage_part: Callable[[pa.Table], Any], txn: IndexT
         rows = map_tables(arranged, partial(_staged, stage_part, arrow_schema(keyed)), _PARTS).collect()
     if len({row.task for row in rows}) < len(rows):
         raise VoidAttemptError(
-            "tasks that stage changes gave more than one result; begin a new transaction, and stage again"
+            "tasks that stage changes gave more than one result", remedy="begin a new transaction, and stage again"
         )
     txn.accept(pickle.loads(row.part) for row in rows)  # noqa: S301  (of our own tasks)
 
@@ -86,7 +86,8 @@ def _staged(stage_part: Callable[[pa.Table], Any], schema: pa.Schema, tables: It
 def _require_transaction(txn: object) -> None:
     if not isinstance(txn, IndexTransaction):
         raise InvalidInputError(
-            f"changes are staged in a transaction: given={type(txn).__name__}; begin one: with index.begin() as txn"
+            f"changes are staged in a transaction: given={type(txn).__name__}",
+            remedy="begin one: with index.begin() as txn",
         )
 
 
@@ -95,6 +96,6 @@ def _require_text(df: DataFrame, names: Any) -> None:
     for name in names:
         if types.get(name) != "string":
             raise SchemaError(
-                f"a string column is missing: column={name} type={types.get(name)} found={df.columns}; rename or cast a "
-                "column of the frame"
+                f"a string column is missing: column={name} type={types.get(name)} found={df.columns}",
+                remedy="rename or cast a column of the frame",
             )

@@ -61,7 +61,7 @@ def tag(
     require_frame_and_table(df, target, RecordIndex, IndexTransaction)
     taken = [name for name in TAG_COLUMNS if name in df.columns]
     if taken:
-        raise SchemaError(f"the frame has these columns already: columns={taken}; drop them before tagging")
+        raise SchemaError(f"the frame has these columns already: columns={taken}", remedy="drop them before tagging")
     schema = arrow_schema(df)
     tagged = pa.schema([*schema, *(pa.field(name, pa.string()) for name in TAG_COLUMNS)])
     if isinstance(target, Table):
@@ -89,7 +89,8 @@ def tag(
         return map_tables(df, lambda tables: _tagged(tables, locate, tagged), tagged)
     if dict(df.dtypes).get(record_key) != "string":
         raise SchemaError(
-            f"a string column of record keys is missing: column={record_key} found={df.columns}; name it with record_key="
+            f"a string column of record keys is missing: column={record_key} found={df.columns}",
+            remedy="name it with record_key=",
         )
     if isinstance(target, IndexTransaction):
         tasks = target.for_tasks()
@@ -98,7 +99,8 @@ def tag(
     require_reachable(df.sparkSession, target)
     if target.scope is not Scope.GLOBAL:
         raise InvalidInputError(
-            f"this index finds a key in several partitions: index={target.url} scope={target.scope}; tag with its table"
+            f"this index finds a key in several partitions: index={target.url} scope={target.scope}",
+            remedy="tag with its table",
         )
     look_up = partial(target.lookup, timeout=timeout)
     return map_tables(df, lambda tables: _looked_up(tables, record_key, look_up, tagged), tagged)

@@ -49,9 +49,11 @@ def _apply_record(
         if (index.store.applied().least or 0) >= record.last_sequence:
             return True
         raise CorruptIndexError(
-            f"the index has lost entries of a transaction: url={index.url} instant={record.instant}; a server went "
-            "back to an earlier state, and the transaction's staged changes are gone: restore all servers from "
-            "backups of the same time, or rebuild the index"
+            f"the index has lost entries of a transaction: url={index.url} instant={record.instant}",
+            remedy=(
+                "a server went back to an earlier state, and the transaction's staged changes are gone: restore all "
+                "servers from backups of the same time, or rebuild the index"
+            ),
         ) from None
     # Before the chunks go. In the other order, a crash in between would leave a commit that nobody can apply.
     if not index.store.mark_applied(since, record.last_sequence):

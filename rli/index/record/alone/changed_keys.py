@@ -51,16 +51,17 @@ class ChangedKeys:
         sample = tuple(conflicting.slice(0, _SAMPLE).to_pylist())
         raise ConflictError(
             f"{len(conflicting)} record keys were changed by another commit since this transaction began: "
-            f"keys={list(sample)} instants={sorted(self._winners)}; begin a new transaction and tag again",
+            f"keys={list(sample)} instants={sorted(self._winners)}",
             keys=sample,
             key_count=len(conflicting),
             instants=tuple(sorted(self._winners)),
+            remedy="begin a new transaction and tag again",
         )
 
     def _require_tombstones(self) -> None:
         # Asked after all entries were read: the floor rises before the first tombstone goes (P30).
         if floor_of_look_ups(self._index) > self._snapshot:
             raise ConflictError(
-                f"tombstones of commits after this transaction began were removed: url={self._index.url}; its keys "
-                "may have been deleted meanwhile: begin a new transaction and tag again"
+                f"tombstones of commits after this transaction began were removed: url={self._index.url}",
+                remedy="its keys may have been deleted meanwhile: begin a new transaction and tag again",
             )

@@ -157,9 +157,9 @@ def _committed(index: StoredEntries, prepared: Prepared, texts: Mapping[str, str
     record = prepared.commit_in(index.log.refresh())
     if record is None:
         raise ConflictError(
-            f"the prepared transaction was aborted by another process: url={index.url} instant={prepared.instant}; if the "
-            "table has its commit, place the records of that commit in a new transaction",
+            f"the prepared transaction was aborted by another process: url={index.url} instant={prepared.instant}",
             instants=(prepared.instant,),
+            remedy="if the table has its commit, place the records of that commit in a new transaction",
         )
     return IndexCommit.of(record)
 
@@ -199,7 +199,7 @@ def abort_prepared(index: StoredEntries, prepared: Prepared) -> None:
             return
     if found is not None or prepared.commit_in(index.log.refresh()) is not None:
         raise ConflictError(
-            f"the prepared transaction was committed by another process: url={index.url} instant={prepared.instant}; to "
-            "take it back, place its records again in a new transaction",
+            f"the prepared transaction was committed by another process: url={index.url} instant={prepared.instant}",
             instants=(prepared.instant,),
+            remedy="to take it back, place its records again in a new transaction",
         )

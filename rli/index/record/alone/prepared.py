@@ -112,8 +112,8 @@ def finish_commit(index: StoredEntries, committing: Prepared) -> LogRecord:
             if committing.commit_in(index.log.refresh()) is not None:
                 continue
             raise CorruptIndexError(
-                f"the staged changes of a prepared transaction are gone: url={index.url} instant={committing.instant}; "
-                "the store went back to an earlier state: drop the index and build it again from the table's files"
+                f"the staged changes of a prepared transaction are gone: url={index.url} instant={committing.instant}",
+                remedy="the store went back to an earlier state: drop the index and build it again from the table's files",
             ) from None
         draft = transaction_draft(
             committing.writer, committing.instant, groups, committing.staged, dict(committing.metadata)
@@ -199,9 +199,12 @@ def _conflict(holder: Prepared, keys: pa.Array) -> ConflictError:
     sample = tuple(keys.slice(0, _SAMPLE).to_pylist())
     return ConflictError(
         f"{len(keys)} record keys are held by a prepared transaction: keys={list(sample)} instant={holder.instant} "
-        f"metadata={dict(holder.metadata)}; try again when its writer has committed it. If the writer died, decide "
-        "about the transaction: RecordIndex.pending",
+        f"metadata={dict(holder.metadata)}",
         keys=sample,
         key_count=len(keys),
         instants=(holder.instant,),
+        remedy=(
+            "try again when its writer has committed it. If the writer died, decide about the transaction: "
+            "RecordIndex.pending"
+        ),
     )

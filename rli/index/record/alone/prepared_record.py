@@ -105,8 +105,8 @@ class Prepared:
             stored = _Stored.model_validate_json(content)
         except ValidationError as error:
             raise CorruptIndexError(
-                f"a prepared transaction cannot be read: record={name}; use the version of rli that wrote it, or drop "
-                "the index and build it again from the table's files"
+                f"a prepared transaction cannot be read: record={name}",
+                remedy="use the version of rli that wrote it, or drop the index and build it again from the table's files",
             ) from error
         return cls(
             writer=name.removeprefix(PREFIX),

@@ -86,7 +86,7 @@ def read_chunks(store: Store, writer: str, names: Sequence[str]) -> Iterator[Loc
             table = ipc.open_stream(content).read_all().combine_chunks()
         except pa.ArrowInvalid as error:
             raise CorruptIndexError(
-                f"a staged chunk is damaged: writer={writer} name={name}; bootstrap the index again"
+                f"a staged chunk is damaged: writer={writer} name={name}", remedy="bootstrap the index again"
             ) from error
         yield LocationUpdate(*(column.chunk(0) for column in table.columns))
 

@@ -52,8 +52,8 @@ class Begun:
     def taken_for_dead(self) -> LeaseLostError:
         """The error of a transaction whose staged changes others have removed."""
         return LeaseLostError(
-            f"the staged changes of this transaction were removed: url={self.index.url} instant={self.instant}; "
-            "this process was taken for dead: begin a new transaction and tag again"
+            f"the staged changes of this transaction were removed: url={self.index.url} instant={self.instant}",
+            remedy="this process was taken for dead: begin a new transaction and tag again",
         )
 
 
@@ -170,8 +170,9 @@ class CommittingTransaction:
         if self.is_asked and self._settled() is not None:
             raise ConflictError(
                 f"the transaction was committed, although an error hid that: url={self._begun.index.url} "
-                f"instant={self._begun.instant}; to take it back, place its records again in a new transaction",
+                f"instant={self._begun.instant}",
                 instants=(self._begun.instant,),
+                remedy="to take it back, place its records again in a new transaction",
             )
         self.remove()
 
@@ -180,7 +181,8 @@ class CommittingTransaction:
         if texts and dict(self._draft.metadata) != dict(texts):
             raise InvalidInputError(
                 f"a commit of this transaction may have taken effect with other metadata: metadata={dict(texts)} "
-                f"before={dict(self._draft.metadata)}; commit it again with the same"
+                f"before={dict(self._draft.metadata)}",
+                remedy="commit it again with the same",
             )
 
     def remove(self) -> None:

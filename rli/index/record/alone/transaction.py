@@ -173,7 +173,7 @@ class IndexTransaction:
         """
         state, texts = self._state, CallerMetadata.of(None, metadata).texts
         if isinstance(state, PreparingTransaction):
-            raise InvalidInputError("this transaction failed to be prepared; abort it, and begin a new one")
+            raise InvalidInputError("this transaction failed to be prepared", remedy="abort it, and begin a new one")
         committed = state.commit(texts) if isinstance(state, PreparedTransaction) else self._committed(texts)
         self._state = None
         return committed
@@ -251,18 +251,23 @@ class IndexTransaction:
         if isinstance(self._state, OpenTransaction):
             return self._state
         if self._state is None:
-            raise InvalidInputError("this transaction has ended; begin a new one")
+            raise InvalidInputError("this transaction has ended", remedy="begin a new one")
         if isinstance(self._state, CommittingTransaction):
-            raise InvalidInputError("a commit of this transaction failed, and may have taken effect; commit it again")
+            raise InvalidInputError(
+                "a commit of this transaction failed, and may have taken effect", remedy="commit it again"
+            )
         raise InvalidInputError(
-            "this transaction is prepared, or failed to be; commit or abort it, and begin a new one"
+            "this transaction is prepared, or failed to be", remedy="commit or abort it, and begin a new one"
         )
 
     def __reduce__(self) -> NoReturn:
         # A copy would stage under the same names, and compare hashes that have no meaning in another process.
         raise InvalidInputError(
-            f"a transaction belongs to one process, and cannot be pickled: url={self._begun.index.url}; to stage from Spark, call "
-            "rli_spark.stage in the driver, or begin a transaction of its own in the other process"
+            f"a transaction belongs to one process, and cannot be pickled: url={self._begun.index.url}",
+            remedy=(
+                "to stage from Spark, call rli_spark.stage in the driver, or begin a transaction of its own in the "
+                "other process"
+            ),
         )
 
     def __enter__(self) -> Self:

@@ -93,14 +93,16 @@ def require_distinct(record_keys: pa.Array) -> None:
         return
     counts = pc.value_counts(record_keys)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
-    raise InvalidKeyError(f"a record key occurs more than once: key={repeated}; stage each key once")
+    raise InvalidKeyError(f"a record key occurs more than once: key={repeated}", remedy="stage each key once")
 
 
 def _text_column(table: pa.Table, name: str) -> pa.Array:
     if name not in table.column_names:
-        raise SchemaError(f"a column is missing: column={name} found={table.column_names}; stage all three columns")
+        raise SchemaError(
+            f"a column is missing: column={name} found={table.column_names}", remedy="stage all three columns"
+        )
     column = table.column(name)
     try:
         return as_key_array(column)
     except InvalidKeyError as error:
-        raise InvalidKeyError(f"column {name}: {error}") from error
+        raise InvalidKeyError(f"column {name}: {error.problem}", remedy=error.remedy) from error

@@ -50,5 +50,6 @@ class KnownPartitions:
         if unknown is not None:
             raise InvalidInputError(
                 f"the index knows some partitions only, and cannot {question}: partition={unknown} "
-                f"partitions={self.pattern} index={url}; open the table with an index of all partitions, or of this one too"
+                f"partitions={self.pattern} index={url}",
+                remedy="open the table with an index of all partitions, or of this one too",
             )

@@ -72,9 +72,10 @@ class RecordLocator(Locator):
             sample = tuple(record_keys.take(newer[:_SAMPLE]).to_pylist())
             raise ConflictError(
                 f"another commit changed records while this write looked them up: count={len(newer)} "
-                f"keys={list(sample)}; write again",
+                f"keys={list(sample)}",
                 keys=sample,
                 key_count=len(newer),
+                remedy="write again",
             )
         return self._index.locations(record_keys, entries, self._cutoff)
 

@@ -205,7 +205,7 @@ class StoredEntries:
             log = self.log.refresh()
             if not log.knows_all(entries):
                 raise CorruptIndexError(
-                    f"the index holds entries of unknown commits: url={self.url}; bootstrap the index again"
+                    f"the index holds entries of unknown commits: url={self.url}", remedy="bootstrap the index again"
                 )
         return log
 
@@ -254,9 +254,9 @@ class StoredEntries:
             applied, log = self.store.applied(), self.log.refresh()
         if not _has_log(applied, log):
             raise CorruptIndexError(
-                f"the index's commit log went back to an earlier state than the entries: url={self.url} "
-                f"log={log.head} entries={_last_entry(applied)}; a server lost acknowledged writes: "
-                "drop the index and bootstrap it again"
+                f"the index's commit log went back to an earlier state than the entries: url={self.url} log={log.head} "
+                f"entries={_last_entry(applied)}",
+                remedy="a server lost acknowledged writes: drop the index and bootstrap it again",
             )
         return applied, log
 
@@ -292,7 +292,7 @@ def _known(numbers: Mapping[FileGroupId, int], group: FileGroupId) -> int:
     number = numbers.get(group)
     if number is None:
         raise CorruptIndexError(
-            f"the index does not know this file group: partition={group.partition_path} file_id={group.file_id}; "
-            "bootstrap the index again"
+            f"the index does not know this file group: partition={group.partition_path} file_id={group.file_id}",
+            remedy="bootstrap the index again",
         )
     return number

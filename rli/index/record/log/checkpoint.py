@@ -230,7 +230,7 @@ class Checkpoint:
             page = parse_page(page_bytes(self._records_of(self._names_of_pages.index(name))))
         if page is None:
             raise CorruptIndexError(
-                f"records of the index's commit log are damaged: page={name}; bootstrap the index again"
+                f"records of the index's commit log are damaged: page={name}", remedy="bootstrap the index again"
             )
         return page
 

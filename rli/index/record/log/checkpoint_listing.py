@@ -38,8 +38,8 @@ def parse_listing(content: bytes) -> Listing | None:
         fields = parse_json(content)
         if fields["version"] != _VERSION:
             raise CorruptIndexError(
-                f"a checkpoint of the index's commit log has another version: version={fields['version']}; use the "
-                "version of rli that wrote it"
+                f"a checkpoint of the index's commit log has another version: version={fields['version']}",
+                remedy="use the version of rli that wrote it",
             )
         return Listing.model_validate(fields)
     except (ValueError, KeyError, TypeError):

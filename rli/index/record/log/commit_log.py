@@ -147,6 +147,6 @@ def _require_numbers_left(record: LogRecord) -> None:
     groups = record.first_file_group + len(record.file_groups)
     if record.last_sequence > MAX_SEQUENCE or groups > MAX_FILE_GROUP:
         raise SettingsError(
-            f"the index has given out all its numbers: sequence={record.last_sequence} file groups={groups}; "
-            "bootstrap a new index"
+            f"the index has given out all its numbers: sequence={record.last_sequence} file groups={groups}",
+            remedy="bootstrap a new index",
         )

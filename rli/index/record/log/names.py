@@ -71,8 +71,8 @@ def names_of(
         ]
     except pa.ArrowIndexError as error:
         raise CorruptIndexError(
-            f"the checkpoint of the index's commit log is damaged: numbers={distinct[:_SHOWN].tolist()}; bootstrap the index "
-            "again"
+            f"the checkpoint of the index's commit log is damaged: numbers={distinct[:_SHOWN].tolist()}",
+            remedy="bootstrap the index again",
         ) from error
     return pa.concat_arrays(parts).take(pa.array(codes))
 

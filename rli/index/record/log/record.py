@@ -124,7 +124,8 @@ class LogRecord(RecordDraft):
             if stored["version"] not in {_RECORD_VERSION, _WITH_NEWER_PARTS}:
                 raise CorruptIndexError(
                     f"a record of the index's commit log has another version: version={stored['version']} "
-                    f"sequence={first_sequence}; use the version of rli that wrote it"
+                    f"sequence={first_sequence}",
+                    remedy="use the version of rli that wrote it",
                 )
             return cls(
                 instant=stored["instant"],
@@ -142,7 +143,8 @@ class LogRecord(RecordDraft):
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(
-                f"a record of the index's commit log is damaged: sequence={first_sequence}; bootstrap the index again"
+                f"a record of the index's commit log is damaged: sequence={first_sequence}",
+                remedy="bootstrap the index again",
             ) from error
 
 

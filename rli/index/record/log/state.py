@@ -222,7 +222,7 @@ class LogState:
         for record in records:
             if record.first_sequence != head + 1 or record.first_file_group != groups:
                 raise CorruptIndexError(
-                    f"the index's commit log has a gap: sequence={record.first_sequence} expected={head + 1}; "
-                    "drop the index and bootstrap it again"
+                    f"the index's commit log has a gap: sequence={record.first_sequence} expected={head + 1}",
+                    remedy="drop the index and bootstrap it again",
                 )
             head, groups = record.last_sequence, groups + len(record.file_groups)

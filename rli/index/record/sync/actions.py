@@ -50,8 +50,8 @@ def action_to_follow(snapshot: Snapshot, index: StoredEntries, instant: Instant)
     if isinstance(found, TimelineAction):
         return found
     raise IndexNotReadyError(
-        f"the timeline holds an action that the index cannot follow: instant={instant.time} action={instant.action}; "
-        "bootstrap the index again: rli index bootstrap TABLE"
+        f"the timeline holds an action that the index cannot follow: instant={instant.time} action={instant.action}",
+        remedy="bootstrap the index again: rli index bootstrap TABLE",
     )
 
 

@@ -48,8 +48,8 @@ def bootstrap(table: TableDefinition, index: StoredEntries, tasks: TaskRunner) -
     rows, sequence = _fill(snapshot, index, instants[-1], tasks) if instants else (0, 0)
     if not index.store.mark_applied(applied, sequence):
         raise IndexNotReadyError(
-            f"a server of the index was replaced during the bootstrap, and may have lost entries: index={index.url}; "
-            "bootstrap the index again"
+            f"a server of the index was replaced during the bootstrap, and may have lost entries: index={index.url}",
+            remedy="bootstrap the index again",
         )
     events.INDEX_BUILT.log(table=table.location, index=index.url, records=rows, seconds=time.monotonic() - began)
     return rows
@@ -73,8 +73,8 @@ def _fill(snapshot: Snapshot, index: StoredEntries, last: str, tasks: TaskRunner
     log = index.log.append(index.log.refresh(), _draft(snapshot, last, located_at))
     if log is None:
         raise CorruptTableError(
-            f"the index is being bootstrapped by another process: index={index.url}; wait for it, or drop the "
-            "index and bootstrap it again"
+            f"the index is being bootstrapped by another process: index={index.url}",
+            remedy="wait for it, or drop the index and bootstrap it again",
         )
     first = log.records[-1].first_sequence
     if cutoff is None:
@@ -123,7 +123,7 @@ def _require_distinct_keys(snapshot: Snapshot, index: StoredEntries, tasks: Task
     found = repeated_keys(snapshot, index, tasks)
     sample = "; ".join(f"{key!r} in {', '.join(files)}" for key, files in found.items())
     raise CorruptTableError(
-        f"record keys are stored more than once: table={snapshot.table.location} records={rows} keys={entries} "
-        f"sample: {sample} (a record-level index needs keys that are unique in the table); "
-        f"{remedy_for_repeats(snapshot.table.properties)}"
+        f"record keys are stored more than once: table={snapshot.table.location} records={rows} keys={entries} sample: "
+        f"{sample} (a record-level index needs keys that are unique in the table)",
+        remedy=f"{remedy_for_repeats(snapshot.table.properties)}",
     )

@@ -74,7 +74,8 @@ def counted_in(index: StoredEntries, entries: Entries, sequences: int | NDArray[
     if not counted.all() and newest > index.log.last_read.head and newest > index.log.refresh().head:
         raise CorruptIndexError(
             f"the index holds entries of unknown commits: url={index.url} sequence={newest} "
-            f"last={index.log.last_read.head}; bootstrap the index again: rli index bootstrap TABLE"
+            f"last={index.log.last_read.head}",
+            remedy="bootstrap the index again: rli index bootstrap TABLE",
         )
     return counted
 

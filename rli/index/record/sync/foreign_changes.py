@@ -49,7 +49,8 @@ def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[
         if was_cleaned(earlier, old.get(group), touched[group]):
             raise IndexNotReadyError(
                 f"a base file was removed before the index could follow: partition={group.partition_path} "
-                f"file_id={group.file_id} instant={touched[group].built_on}; bootstrap the index again: rli index bootstrap TABLE"
+                f"file_id={group.file_id} instant={touched[group].built_on}",
+                remedy="bootstrap the index again: rli index bootstrap TABLE",
             )
     return [GroupChange(group, old.get(group), new.get(group)) for group in sorted(touched)]
 

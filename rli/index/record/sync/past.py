@@ -39,8 +39,11 @@ def settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
     if withdrawn and not table.storage.list_files(paths.UNDOING):
         raise IndexNotReadyError(
             f"another engine is rolling back commits that the index has followed: table={table.location} "
-            f"instants={withdrawn}; wait for it, or let it write once more: it finishes the rollback. If the power went off "
-            "and no other engine writes the table: rli index sync TABLE"
+            f"instants={withdrawn}",
+            remedy=(
+                "wait for it, or let it write once more: it finishes the rollback. If the power went off and no other "
+                "engine writes the table: rli index sync TABLE"
+            ),
         )
     return timeline
 
@@ -73,7 +76,8 @@ def _require_known_past(table: TableDefinition, timeline: Timeline, index: Store
     if oldest is not None and not log.knows(oldest) and table.has_archive():
         raise IndexNotReadyError(
             f"commits that the index may not have followed have left the active timeline: table={table.location} "
-            f"index={index.url} oldest={oldest}; bootstrap the index again: rli index bootstrap TABLE"
+            f"index={index.url} oldest={oldest}",
+            remedy="bootstrap the index again: rli index bootstrap TABLE",
         )
     # The last one is enough: records are registered in the order of the timeline, so index and table share the past up
     # to it.
@@ -87,6 +91,9 @@ def _require_known_past(table: TableDefinition, timeline: Timeline, index: Store
     if not undone and all(instant.time != followed for instant in timeline.instants):
         raise IndexNotReadyError(
             f"the index has followed a commit that the table does not hold: table={table.location} index={index.url} "
-            f"instant={followed}; if the power went off, write to the table: that undoes the commit in the index, too. If the "
-            "table was restored, bootstrap the index again: rli index bootstrap TABLE"
+            f"instant={followed}",
+            remedy=(
+                "if the power went off, write to the table: that undoes the commit in the index, too. If the table was "
+                "restored, bootstrap the index again: rli index bootstrap TABLE"
+            ),
         )

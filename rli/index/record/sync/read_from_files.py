@@ -19,8 +19,9 @@ class ReadFromFiles(LogAction, Unrepeatable):
     def require_repeatable(self, index: StoredEntries, record: LogRecord, since: Watermarks) -> None:
         if record.last_sequence <= (since.greatest or 0):
             raise IndexNotReadyError(
-                f"a server of the index has lost entries that no journal has: index={index.url} written by={record.action} "
-                f"sequence={record.last_sequence}; bootstrap the index again: rli index bootstrap TABLE"
+                f"a server of the index has lost entries that no journal has: index={index.url} written "
+                f"by={record.action} sequence={record.last_sequence}",
+                remedy="bootstrap the index again: rli index bootstrap TABLE",
             )
 
 

@@ -50,13 +50,17 @@ def repair(look: Callable[[], State], index: StoredEntries, tasks: TaskRunner) -
     if report.repeated:
         raise CorruptTableError(
             f"record keys occur twice in a base file: table={snapshot.table.location} records={report.repeated} "
-            f"sample={list(report.sample)}; a record-level index needs keys that are unique in the table: delete these "
-            "keys and insert their records again"
+            f"sample={list(report.sample)}",
+            remedy=(
+                "a record-level index needs keys that are unique in the table: delete these keys and insert their "
+                "records again"
+            ),
         )
     if report.dangling and index.settings.key_mode is KeyMode.DIGEST:
         raise SettingsError(
             f"keys without a record cannot be told from their digests: index={index.url} dangling={report.dangling} "
-            "key_mode=digest; bootstrap the index again: rli index bootstrap TABLE"
+            "key_mode=digest",
+            remedy="bootstrap the index again: rli index bootstrap TABLE",
         )
     slices = known_slices(snapshot, index)
     log = index.log.refresh()

@@ -182,8 +182,8 @@ def _require_bootstrapped(table: TableDefinition, index: StoredEntries, applied:
     """The sequence up to which the index is applied; raises ``IndexNotReadyError`` if it was never bootstrapped."""
     if applied is None:
         raise IndexNotReadyError(
-            f"the index has not been bootstrapped: table={table.location} index={index.url}; "
-            "run: rli index bootstrap TABLE"
+            f"the index has not been bootstrapped: table={table.location} index={index.url}",
+            remedy="run: rli index bootstrap TABLE",
         )
     return applied
 

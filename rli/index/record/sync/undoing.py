@@ -222,6 +222,6 @@ def _position(record: LogRecord, instant: str) -> int:
         return record.located_at.index(instant, 1)
     except ValueError:
         raise IndexNotReadyError(
-            f"base files were removed while the index followed an undo of another engine: instant={record.instant}; "
-            "bootstrap the index again: rli index bootstrap TABLE"
+            f"base files were removed while the index followed an undo of another engine: instant={record.instant}",
+            remedy="bootstrap the index again: rli index bootstrap TABLE",
         ) from None

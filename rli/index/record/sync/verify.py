@@ -115,5 +115,6 @@ def _require_tombstones(index: StoredEntries, sequence: int) -> None:
     # Without its tombstone, a key that was deleted later looks as if the index lacked it (P30).
     if floor_of(index) > sequence:
         raise IndexNotReadyError(
-            f"a clean removed tombstones of later commits meanwhile: index={index.url} sequence={sequence}; verify again"
+            f"a clean removed tombstones of later commits meanwhile: index={index.url} sequence={sequence}",
+            remedy="verify again",
         )

@@ -63,10 +63,12 @@ class _Place:
             fields = parse_json(content)
             if fields["version"] == _VERSION:
                 return cls(tuple(fields["locations"]), fields["index_path"])
-            problem = f"version={fields['version']}; use the version of rli that wrote it"
+            problem, remedy = f"version={fields['version']}", "use the version of rli that wrote it"
         except (ValueError, TypeError, KeyError) as error:
-            problem = f"({error}); bootstrap the index again: rli index bootstrap TABLE"
-        raise CorruptIndexError(f"the record of the table's location cannot be read: index={url} {problem}")
+            problem, remedy = f"({error})", "bootstrap the index again: rli index bootstrap TABLE"
+        raise CorruptIndexError(
+            f"the record of the table's location cannot be read: index={url} {problem}", remedy=remedy
+        )
 
 
 def require_known_location(table: TableDefinition, index: StoredEntries) -> None:
@@ -159,8 +161,8 @@ def _is_known_by_another_path(table: TableDefinition, index: StoredEntries, plac
         if seen is _Seen.OTHER:
             here = location_of(table.storage)
             raise IndexMismatchError(
-                f"the index serves another copy of this table: table={here} known={known} index={index.url}; give this "
-                f"copy an index of its own: rli index bootstrap {here} --index URL"
+                f"the index serves another copy of this table: table={here} known={known} index={index.url}",
+                remedy=f"give this copy an index of its own: rli index bootstrap {here} --index URL",
             )
     return False
 
