@@ -71,7 +71,7 @@ def require_safe_servers(servers: Servers, *, is_cluster: bool, allow_eviction: 
             raise SettingsError(
                 "the Redis server may evict entries of the index, whose keys would then be inserted twice: "
                 f"store={servers.name} {server.name} maxmemory_policy={server.policy}",
-                remedy=f"{_ADVICE_ON_EVICTION}",
+                remedy=_ADVICE_ON_EVICTION,
             )
 
 

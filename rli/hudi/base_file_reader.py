@@ -166,8 +166,8 @@ def corrupt_unless_parquet(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise CorruptTableError(f"a base file is missing: file={path}", remedy=f"{_REMEDY}") from error
+        raise CorruptTableError(f"a base file is missing: file={path}", remedy=_REMEDY) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise CorruptTableError(
-            f"a base file cannot be read as Parquet: file={path} ({error})", remedy=f"{_REMEDY}"
+            f"a base file cannot be read as Parquet: file={path} ({error})", remedy=_REMEDY
         ) from error

@@ -51,7 +51,7 @@ def require_no_reserved_columns(schema: pa.Schema) -> None:
             if meta == reserved
             else "rename these columns, or drop them"
         )
-        raise SchemaError(f"records have columns with names that Hudi reserves: columns={reserved}", remedy=f"{remedy}")
+        raise SchemaError(f"records have columns with names that Hudi reserves: columns={reserved}", remedy=remedy)
     if IS_DELETED in schema.names:
         kind = schema.field(IS_DELETED).type
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):

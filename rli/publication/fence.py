@@ -188,7 +188,7 @@ class Fence:
         try:
             yield
         except FileNotFoundError as error:
-            raise LeaseLostError(f"another process took the lease over: {what}", remedy=f"{remedy}") from error
+            raise LeaseLostError(f"another process took the lease over: {what}", remedy=remedy) from error
 
 
 def settle_prepared(fence: Fence) -> None:

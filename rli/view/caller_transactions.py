@@ -259,13 +259,13 @@ def _require_same(
     if repeat.verb != committed.verb:
         raise TransactionMismatchError(
             f"the transaction was committed by another verb: {at} committed={committed.verb} repeat={repeat.verb}",
-            remedy=f"{remedy}",
+            remedy=remedy,
         )
     if not repeat.has_rows_of(committed):
         raise TransactionMismatchError(
             f"the transaction was committed with other {_COMPARED[repeat.compared_by]}: {at} committed "
             f"rows={committed.rows} repeat rows={repeat.rows}",
-            remedy=f"{remedy}",
+            remedy=remedy,
         )
 
 

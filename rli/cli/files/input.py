@@ -78,7 +78,7 @@ class RecordFile:
         if found is None and file.content is not None:
             found = kind_by_content(file.content) or FileKind.CSV
         if found is None:
-            raise SettingsError(f"the name of the file does not tell its format: file={path}", remedy=f"{_KNOWN}")
+            raise SettingsError(f"the name of the file does not tell its format: file={path}", remedy=_KNOWN)
         return cls(file, found)
 
     def read(self, expected: ExpectedColumns, *, rename_columns: bool = False) -> pa.Table:

@@ -104,7 +104,7 @@ class HashedIndex(TableFilesIndex, PlacesRecords):
                 f"record keys stand in another bucket than their own: table={table.location} index={self.url} "
                 f"records={report.misplaced} sample={list(report.sample)}; bootstrap another kind of index, such as "
                 "simple:",
-                remedy=f"{remedy_for_repeats(table.properties)}",
+                remedy=remedy_for_repeats(table.properties),
             )
 
     def _require_hashed(self, snapshot: Snapshot, layout: BucketLayout) -> None:

@@ -42,5 +42,5 @@ class TimeLeft:
         raise IndexNotReadyError(
             f"a commit is only partly in the index: url={self.index.url} applied "
             f"sequence={self.index.applied_sequence()} seconds={self.timeout:g}",
-            remedy=f"{self.advice}",
+            remedy=self.advice,
         )

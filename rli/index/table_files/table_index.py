@@ -44,7 +44,7 @@ class TableFilesIndex(FileIndex):
             raise CorruptTableError(
                 f"record keys stand in the table more than once: table={table.location} scope={self.scope} "
                 f"records={report.repeated} sample={list(report.sample)}",
-                remedy=f"{remedy_for_repeats(table.properties)}",
+                remedy=remedy_for_repeats(table.properties),
             )
 
     # Following the table ---------------------------------------------------------------------------------------

@@ -201,7 +201,7 @@ def _refuse(op: str, operations: Sequence[str | None], shown: pa.Table) -> None:
         problem, remedy = "rows have unknown operations", f"known are {sorted(_WRITES | _DELETES)}, in any case"
     raise InvalidInputError(
         f"{problem}: column={op} operations={list(operations)} rows={shown.num_rows} sample={sample_of(shown)}",
-        remedy=f"{remedy}",
+        remedy=remedy,
     )
 
 

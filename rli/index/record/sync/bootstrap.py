@@ -125,5 +125,5 @@ def _require_distinct_keys(snapshot: Snapshot, index: StoredEntries, tasks: Task
     raise CorruptTableError(
         f"record keys are stored more than once: table={snapshot.table.location} records={rows} keys={entries} sample: "
         f"{sample} (a record-level index needs keys that are unique in the table)",
-        remedy=f"{remedy_for_repeats(snapshot.table.properties)}",
+        remedy=remedy_for_repeats(snapshot.table.properties),
     )
