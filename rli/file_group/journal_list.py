@@ -22,10 +22,6 @@ SMALL_JOURNALS: Final = 4 << 20
 """Bytes of a commit's journals up to which the process that finds the commit applies it: a job of an engine takes
 longer to start than so little work takes."""
 
-SHARE_OF_JOURNALS: Final = 8 << 20
-"""Bytes of journals that a task applies together: a store that keeps keys sorted takes one sorted run of many keys in half
-the time that it takes for several of few."""
-
 
 @dataclass(frozen=True, slots=True)
 class JournalShare:
@@ -124,14 +120,17 @@ def readable_journals(storage: Storage, instant: str) -> list[Journal] | None:
     return journals
 
 
-def shares_of(storage: Storage, journals: Sequence[Journal], *, side_by_side: bool) -> list[JournalShare]:
-    """The journals of a commit in shares of ``SHARE_OF_JOURNALS`` bytes or more, but for the last one.
+def shares_of(
+    storage: Storage, journals: Sequence[Journal], share_bytes: int, *, side_by_side: bool
+) -> list[JournalShare]:
+    """The journals of a commit in shares of a size or more, but for the last one.
 
     Of journals that are in sections, a share has the same sections of all, and may be larger.
 
     Args:
         storage: of the table.
         journals: of the commit.
+        share_bytes: of a share.
         side_by_side: whether several processes apply the shares; one process takes all journals without sections together.
     """
     in_sections = [journal for journal in journals if journal.is_in_sections]
@@ -140,30 +139,32 @@ def shares_of(storage: Storage, journals: Sequence[Journal], *, side_by_side: bo
     sizes = {
         file.path: file.size for journal in journals[:1] for file in storage.list_files(journal_folder(journal.instant))
     }
-    if sum(sizes.values()) <= SHARE_OF_JOURNALS:
+    if sum(sizes.values()) <= share_bytes:
         return [JournalShare(journals)]
     whole = [journal for journal in journals if not journal.is_in_sections]
     together = [JournalShare(whole)] if whole else []
     return [
-        *_shares_of_sections(in_sections, sizes),
-        *(_shares_of_whole(whole, sizes) if side_by_side else together),
+        *_shares_of_sections(in_sections, sizes, share_bytes),
+        *(_shares_of_whole(whole, sizes, share_bytes) if side_by_side else together),
     ]
 
 
-def _shares_of_sections(journals: Sequence[Journal], sizes: Mapping[str, int]) -> Iterator[JournalShare]:
+def _shares_of_sections(
+    journals: Sequence[Journal], sizes: Mapping[str, int], share_bytes: int
+) -> Iterator[JournalShare]:
     if not journals:
         return
-    shares = sum(sizes.get(journal.path, 0) for journal in journals) // SHARE_OF_JOURNALS
+    shares = sum(sizes.get(journal.path, 0) for journal in journals) // share_bytes
     step = max(1, SECTIONS // max(1, shares))
     for first in range(0, SECTIONS, step):
         yield JournalShare(journals, range(first, min(first + step, SECTIONS)))
 
 
-def _shares_of_whole(journals: Sequence[Journal], sizes: Mapping[str, int]) -> list[JournalShare]:
+def _shares_of_whole(journals: Sequence[Journal], sizes: Mapping[str, int], share_bytes: int) -> list[JournalShare]:
     shares: list[list[Journal]] = []
-    held = SHARE_OF_JOURNALS
+    held = share_bytes
     for journal in journals:
-        if held >= SHARE_OF_JOURNALS:
+        if held >= share_bytes:
             shares.append([])
             held = 0
         shares[-1].append(journal)

@@ -83,6 +83,11 @@ class AppliesSections(ABC):
     def sections_of(self) -> SectionsOf:
         """Puts the keys of a commit into sections."""
 
+    @property
+    @abstractmethod
+    def keys_together(self) -> int:
+        """New keys of a commit up to which it is applied as one."""
+
 
 class ForgetsDeletes(ABC):
     """The index keeps something of each delete."""

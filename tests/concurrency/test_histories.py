@@ -19,7 +19,6 @@ import pytest
 from rli import Scope, Table, create_table, open_table
 from rli.commit.exclusive_service import table_service
 from rli.index.record.entries.purging import floor_of
-from rli.index.record.table import index as table_index
 from rli.services import purge
 from rli.table.table import opened_table
 from tests.concurrency.checker import check
@@ -38,7 +37,7 @@ from tests.concurrency.history import (
     by_partition,
 )
 from tests.support.docker import Service
-from tests.support.indexes import record_index
+from tests.support.indexes import EAGER_PURGES, limit_index, record_index
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.redis import dropped_afterwards, redis_url
 from tests.support.soak import cases
@@ -137,14 +136,14 @@ def test_a_history_is_serialisable(tmp_path: Path, number: int) -> None:
 
 @pytest.mark.invariant("P30")
 @pytest.mark.slow
-def test_a_history_beside_purges_is_serialisable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_index, "_LEAST_TOMBSTONES", 1)
-    monkeypatch.setattr(table_index, "_ENTRIES_PER_TOMBSTONE", 1_000_000)
+def test_a_history_beside_purges_is_serialisable(tmp_path: Path) -> None:
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i", 0)
+    limit_index(table, EAGER_PURGES)
     ended = Flag()
 
     def purge_on() -> None:
         with open_table(table.location) as own:
+            limit_index(own, EAGER_PURGES)
             while not ended.is_set():
                 if own.index.stats().tombstones:
                     with table_service(own.definition.reloaded(), opened_table(own).index, "purge") as (definition, _):

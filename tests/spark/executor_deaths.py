@@ -61,7 +61,8 @@ def under(death: Death, table: Table, folder: Path) -> Table:
     """The same table, on which an executor dies."""
     kill = KillExecutor(death, folder)
     dangerous = Table(replace(table.definition, storage=PointedStorage(table.location, at_point=kill)))
-    dangerous._opened._index = RecordTableIndex(_Store(record_index(table).store, kill), record_index(table).settings)  # noqa: SLF001
+    index = record_index(table)
+    dangerous._opened._index = RecordTableIndex(_Store(index.store, kill), index.settings, index.limits)  # noqa: SLF001
     return dangerous
 
 

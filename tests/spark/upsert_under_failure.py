@@ -25,8 +25,9 @@ import rli
 import rli_spark
 from rli.file_group import work_rows
 from rli.file_group.writer import FileGroupTarget, WriteContext, write_file_groups
-from rli.index.record.sync import following
+from rli.index.record.entries.limits import IndexLimits
 from tests.spark.executor_deaths import Death, under
+from tests.support.indexes import limit_index
 from tests.support.java import SHORT_LIVED
 from tests.support.waiting import eventually
 
@@ -165,7 +166,7 @@ def run(spark: SparkSession, scenario: str, folder: Path) -> None:
         batch = slow_first_attempt(batch, folder)
     if scenario == "executors-die-at-work":
         # Or this process would apply so little itself.
-        setattr(following, "SMALL_JOURNALS", 0)  # noqa: B010  (a constant but for this test)
+        limit_index(table, IndexLimits(small_journals=0))
         for number, death in enumerate(Death):
             # Records that are stored already would not be written again.
             rli_spark.upsert(records(spark, 2_000, 6_000, 2.0 + number), under(death, table, folder))

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from rli import InstantNotFoundError, InvalidInputError, LeaseLostError, Table, open_table
-from rli.index.record.table import index as table_index
 from rli.model import Step
 from rli.publication.fence import Fence
 from rli.services.clean import CleanResult, clean
 from rli.view import paths
+from tests.support.indexes import EAGER_PURGES, limit_index
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, commit_version, fingerprint, records, rows_of
 
@@ -210,16 +210,9 @@ def test_rollback_finishes_planned_clean_first(trips: Table, tmp_path: Path) -> 
     check_stored(again)
 
 
-@pytest.fixture
-def eager_purges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every clean removes tombstones, however few there are."""
-    monkeypatch.setattr(table_index, "_LEAST_TOMBSTONES", 1)
-    monkeypatch.setattr(table_index, "_ENTRIES_PER_TOMBSTONE", 1_000_000)
-
-
 @pytest.mark.invariant("P30")
-@pytest.mark.usefixtures("eager_purges")
 def test_tombstones_of_old_commits_are_purged(trips: Table) -> None:
+    limit_index(trips, EAGER_PURGES)
     keys: list[str] = []
     last = trips.upsert(records(("first", "amsterdam", 0, 1.0)))
     for version in range(6):
@@ -241,8 +234,8 @@ def test_tombstones_of_old_commits_are_purged(trips: Table) -> None:
 
 
 @pytest.mark.invariant("P30")
-@pytest.mark.usefixtures("eager_purges")
 def test_savepoint_keeps_later_tombstones(trips: Table) -> None:
+    limit_index(trips, EAGER_PURGES)
     trips.upsert(records(("a", "amsterdam", 1, 1.0), ("b", "amsterdam", 1, 1.0)))
     saved = trips.savepoint()
     before = rows_of(trips.read())
@@ -257,7 +250,6 @@ def test_savepoint_keeps_later_tombstones(trips: Table) -> None:
 
 
 @pytest.mark.invariant("P30")
-@pytest.mark.usefixtures("eager_purges")
 def test_running_write_keeps_later_tombstones(trips: Table) -> None:
     trips.upsert(records(("a", "amsterdam", 1, 1.0), ("b", "rome", 1, 1.0)))
 
@@ -265,6 +257,7 @@ def test_running_write_keeps_later_tombstones(trips: Table) -> None:
         if step is Step.TAGGED and not done:
             done.append(step)
             other = open_table(trips.location)
+            limit_index(other, EAGER_PURGES)
             other.delete(["a"])
             other.upsert(records(("b", "rome", 2, 1.0)))
             other.clean(keep_commits=1)

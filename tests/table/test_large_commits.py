@@ -17,15 +17,19 @@ from rli.errors import CorruptTableError
 from rli.file_group import work_rows
 from rli.file_group.journal import SECTIONS, HeldJournal, Journal, write_journal
 from rli.file_group.journal_list import load_journals, save_journals, shares_of
+from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store import Entries
 from rli_lmdb.store import LmdbStore
+from tests.support.indexes import limit_index
 
 INSTANT = "20240531120000123"
 ROWS = 5_000
+FEW_AT_ONCE = IndexLimits(keys_of_thread=ROWS, commit_keys=ROWS, share_of_journals=1)
+"""As if the index took fewer keys at a time: a million take long to write."""
 
 
 def section_of_last_digits(partition_path: str, keys: pa.Array) -> np.ndarray:
@@ -80,7 +84,7 @@ def test_journal_with_wrong_sections_is_refused(tmp_path: Path) -> None:
         list(journal.changes(storage, range(1)))
 
 
-def test_shares_tell_every_change_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shares_tell_every_change_once(tmp_path: Path) -> None:
     storage = Storage(str(tmp_path))
     journals = [written_to(storage), written_to(storage, 4_500), written_to(storage, 100)]
     save_journals(storage, INSTANT, [journal.without_content for journal in journals])
@@ -88,8 +92,7 @@ def test_shares_tell_every_change_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert listed is not None
     assert [journal.is_in_sections for journal in listed] == [True, True, False]
     for size in (1, 10_000, 40_000, 1 << 30):
-        monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", size)
-        shares = shares_of(storage, listed, side_by_side=True)
+        shares = shares_of(storage, listed, size, side_by_side=True)
         keys = [key for share in shares for changes in share.changes(storage) for key, _ in told(changes)]
         assert len(keys) == ROWS + 4_500 + 100
         assert len(shares) == {1: SECTIONS + 1, 1 << 30: 1}.get(size, len(shares))
@@ -97,25 +100,22 @@ def test_shares_tell_every_change_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_single_process_reads_journals_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(str(tmp_path))
-    monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
     whole = [written_to(storage, rows) for rows in (100, 200)]
-    [share] = shares_of(storage, whole, side_by_side=False)
+    [share] = shares_of(storage, whole, 1, side_by_side=False)
     assert share.journals == whole
-    mixed = shares_of(storage, [*whole, written_to(storage)], side_by_side=False)
+    mixed = shares_of(storage, [*whole, written_to(storage)], 1, side_by_side=False)
     assert [share.journals for share in mixed if share.sections is None] == [whole]
     monkeypatch.delattr(Storage, "list_files")
-    assert len(shares_of(storage, whole, side_by_side=False)) == 1
+    assert len(shares_of(storage, whole, 1, side_by_side=False)) == 1
 
 
 @pytest.mark.parametrize("scope", ["", "?scope=partition"])
-def test_large_load_is_applied_in_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
-    # As if the index took fewer keys at a time: a million take long to write.
-    monkeypatch.setattr("rli.write.operations.planning.BATCH_KEYS", ROWS)
-    monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
+def test_large_load_is_applied_in_sections(tmp_path: Path, scope: str) -> None:
     rows = 4 * ROWS
     records = pa.table({"id": pa.array(np.arange(rows)).cast(pa.string()), "part": pa.array(np.arange(rows) % 2)})
     index = f"lmdb://{tmp_path}/index{scope}"
     with rli.create_table(tmp_path / "table", record_key="id", partition_by="part", index=index) as table:
+        limit_index(table, FEW_AT_ONCE)
         assert table.upsert(records).inserted == rows
         journals = load_journals(Storage(str(tmp_path / "table")), table.timeline()[-1].time)
         assert journals
@@ -130,9 +130,6 @@ def test_large_load_is_applied_in_sections(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("gains", [True, False])
 def test_thread_counts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, gains: bool) -> None:
     """However many cores there are, two shares of a commit are in memory; some stores are asked by one thread alone."""
-    monkeypatch.setattr("rli.write.operations.planning.BATCH_KEYS", ROWS)
-    monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
-    monkeypatch.setattr("rli.index.record.entries.stored_entries._KEYS_OF_THREAD", ROWS)
     monkeypatch.setattr("rli_lmdb.store.LmdbStore.gains_by_threads", gains)
     cores = pa.cpu_count()
     ours, applying, most, looking = get_ident(), set[int](), [0], set[int]()
@@ -156,6 +153,7 @@ def test_thread_counts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     try:
         pa.set_cpu_count(8)
         with rli.create_table(tmp_path / "table", record_key="id", index=f"lmdb://{tmp_path}/index") as table:
+            limit_index(table, FEW_AT_ONCE)
             assert table.upsert(pa.table({"id": keys})).inserted == rows
             looking.clear()
             assert not table.lookup(keys).column("file_id").null_count
@@ -166,7 +164,7 @@ def test_thread_counts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("scope", ["", "?scope=partition"])
-def test_threaded_lookup_finds_same_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
+def test_threaded_lookup_finds_same_keys(tmp_path: Path, scope: str) -> None:
     keys = np.random.default_rng(1).permutation(2 * ROWS)
     records = pa.table({"id": pa.array(keys[:ROWS]).cast(pa.string()), "part": pa.array(keys[:ROWS] % 3)})
     sought = pa.array(keys).cast(pa.string())
@@ -174,7 +172,7 @@ def test_threaded_lookup_finds_same_keys(tmp_path: Path, monkeypatch: pytest.Mon
     with rli.create_table(tmp_path / "table", record_key="id", partition_by="part", index=index) as table:
         table.upsert(records)
         together = table.lookup(sought)
-        monkeypatch.setattr("rli.index.record.entries.stored_entries._KEYS_OF_THREAD", ROWS // 7)
+        limit_index(table, IndexLimits(keys_of_thread=ROWS // 7))
         assert table.lookup(sought).equals(together)
         assert together.filter(together["file_id"].is_valid()).num_rows == ROWS
         assert table.upsert(records).unchanged == ROWS

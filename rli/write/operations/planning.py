@@ -21,7 +21,6 @@ from rli.index.locators import Unlocated
 from rli.index.placing import Placement, PlacesRecords
 from rli.index.reports import SomeKeys
 from rli.index.roles import AppliesSections
-from rli.locations import BATCH_KEYS
 from rli.model import FileGroupId, Step
 from rli.view.paths import unpublished_files
 from rli.write.engine.contract import Engine, Request, TaggedRows, Tagging
@@ -63,8 +62,7 @@ def plan_write(
     sizes = {
         group: (slices[group].size if group in slices else 0) + count * bytes_per_row for group, count in rows.items()
     }
-    if isinstance(write.index, AppliesSections) and sum(profile.new.values()) > BATCH_KEYS:
-        # The index takes so many keys at a time.
+    if isinstance(write.index, AppliesSections) and sum(profile.new.values()) > write.index.keys_together:
         context = replace(context, sections_of=write.index.sections_of)
     return WritePlan(RowPlacing(placements), FileGroupWriting(context, slices), sizes)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rli.file_group.journal_list import SMALL_JOURNALS
+from rli.locations import BATCH_KEYS
+
 
 @dataclass(frozen=True, slots=True)
 class IndexLimits:
@@ -19,6 +22,12 @@ class IndexLimits:
         keys_looked_up: of a transaction, between two looks at the commit log; fewer where more transactions are committed (P29).
         fewest_looked_up: of them.
         look_ups_per_read: to read the changes of one transaction costs about as much as so many look-ups.
+        commit_keys: new keys of a commit that are applied together; a commit of more is applied section by section.
+        share_of_journals: bytes of journals that a task applies together: a store that keeps keys sorted takes one sorted run
+            of many keys in half the time that it takes for several of few.
+        small_journals: bytes of a commit's journals up to which the process that finds the commit applies it.
+        least_tombstones: a purge reads the whole index, so it waits for so many of them at least.
+        entries_per_tombstone: and for one tombstone to so many live entries.
     """
 
     keys_of_thread: int = 1 << 19
@@ -28,6 +37,11 @@ class IndexLimits:
     keys_looked_up: int = 16_384
     fewest_looked_up: int = 1024
     look_ups_per_read: int = 1024
+    commit_keys: int = BATCH_KEYS
+    share_of_journals: int = 8 << 20
+    small_journals: int = SMALL_JOURNALS
+    least_tombstones: int = 1024
+    entries_per_tombstone: int = 4
 
 
 DEFAULT_LIMITS = IndexLimits()

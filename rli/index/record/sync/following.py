@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import ClassVar
 
 from rli.file_group.journal import Journal
-from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes
+from rli.file_group.journal_list import journal_bytes
 from rli.hudi.timeline.instant import Instant
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord, RecordDraft
@@ -48,7 +48,7 @@ class Following:
 
     def runner_for(self, instants: Sequence[str]) -> TaskRunner:
         """What applies the journals of some commits: the engine if they are large, else this process."""
-        return InProcess() if journal_bytes(self.storage, instants) <= SMALL_JOURNALS else self.tasks
+        return InProcess() if journal_bytes(self.storage, instants) <= self.index.limits.small_journals else self.tasks
 
 
 class Evidence(Enum):

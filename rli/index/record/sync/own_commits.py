@@ -47,16 +47,17 @@ class OwnCommit(TimelineAction):
     def apply(self, following: Following, record: LogRecord) -> Iterator[None]:
         storage, instant = following.storage, record.instant or ""
         runner, journals = following.runner_for([instant]), require_journals(storage, instant)
+        share_bytes = following.index.limits.share_of_journals
         if isinstance(runner, InProcess):
             # The list on the disk decides which journals count. A held one that the commit left out (a clustering that
             # gave way) is not applied.
             ours = [following.held.get(journal.path, journal) for journal in journals]
-            shares = shares_of(storage, ours, side_by_side=False)
+            shares = shares_of(storage, ours, share_bytes, side_by_side=False)
             if len(shares) > 1 and following.index.store.gains_by_threads:
                 runner = InThreads(_SHARES_AT_ONCE)
         else:
             # Other processes read what this one holds.
-            shares = shares_of(storage, journals, side_by_side=True)
+            shares = shares_of(storage, journals, share_bytes, side_by_side=True)
         for _ in runner.run(partial(apply_journals, storage, following.index, record.first_sequence), shares):
             yield
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
 
 import pyarrow as pa
 
@@ -28,9 +27,6 @@ from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
 
-_LEAST_TOMBSTONES: Final = 1024
-_ENTRIES_PER_TOMBSTONE: Final = 4
-
 
 class RecordTableIndex(FollowedCommits, InStore, PointIndex, AppliesSections, ForgetsDeletes, KnowsPlaces, ExpiresKeys):
     """The record index of one table."""
@@ -52,6 +48,10 @@ class RecordTableIndex(FollowedCommits, InStore, PointIndex, AppliesSections, Fo
     def sections_of(self) -> SectionsOf:
         return Sections(self.codec)
 
+    @property
+    def keys_together(self) -> int:
+        return self.limits.commit_keys
+
     # Look-ups of readers ---------------------------------------------------------------------------------------
 
     def locate_now(
@@ -68,11 +68,11 @@ class RecordTableIndex(FollowedCommits, InStore, PointIndex, AppliesSections, Fo
     def forget_deletes(self, kept: Sequence[str]) -> int:
         if self.ttl is not None:
             expire(self)
-        # A purge reads the whole index, so it waits until one entry in five is a tombstone.
         if not isinstance(self.store, SupportsPurge):
             return 0
         stored = self.store.stats()
-        if stored.tombstones < max(_LEAST_TOMBSTONES, stored.live_entries // _ENTRIES_PER_TOMBSTONE):
+        limits = self.limits
+        if stored.tombstones < max(limits.least_tombstones, stored.live_entries // limits.entries_per_tombstone):
             return 0
         log = self.log.refresh()
         return purge(self, min((log.sequence_of(instant) or 0 for instant in kept), default=0) - 1)
