@@ -48,8 +48,8 @@ class IndexUrl:
         Raises:
             SettingsError: an option of the index is given twice, or has a value that is not known.
         """
-        base, mark, query = url.partition("?")
-        items = query.split("&") if mark else []
+        base, question, query = url.partition("?")
+        items = query.split("&") if question else []
         own = [item for item in items if _name_of(item) in _OPTIONS]
         if not own:
             return cls(url)

@@ -1,7 +1,7 @@
 """When there is an index in a table: making it, finding it, and removing it.
 
 There is an index where the table holds a generation, 16 random bytes that no other index ever has. A drop replaces
-the generation by a mark before it removes the table, so an index that was dropped, or dropped and created again, gives
+the generation by a note of the drop before it removes the table, so an index that was dropped, or dropped and created again, gives
 nothing to stores that were opened before: they look at the generation after each of their reads and writes. An answer
 is right if the generation is still the same afterwards; and what was written under another one is never read.
 """
@@ -79,7 +79,7 @@ def require_generation(client: Client, generation: bytes) -> None:
 
 def drop_generation(client: Client, generation: bytes) -> None:
     """Remove the index and its table; raises ``IndexNotFoundError`` if it is not there any more."""
-    # First the mark, then the table. In between, the index is gone for everybody, and the next create finishes the
+    # First the note, then the table. In between, the index is gone for everybody, and the next create finishes the
     # removal.
     client.call(lambda thrift: _swap(client, thrift, generation, _DROPPED))
     # The swap may have been made by an attempt that was not answered, so what counts is what is there.

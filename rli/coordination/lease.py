@@ -125,7 +125,7 @@ class HeldLease:
     def release(self) -> bool:
         """Stop holding, if this process holds; returns whether it had held on until now.
 
-        A record that another process has taken over, or put a mark into, is left alone. One that names displaced writers
+        A record that another process has taken over, or put a placeholder into, is left alone. One that names displaced writers
         is left to lapse: its successor has to clear up after them (P3).
         """
         if not self._may_be_held:

@@ -73,11 +73,11 @@ class Holding:
         return now >= self.expires_at + slack or self.process.is_known_dead
 
     @property
-    def is_mark(self) -> bool:
+    def is_placeholder(self) -> bool:
         """Whether nobody holds it: its holder was taken for dead."""
         return self.writer == _NOBODY
 
-    def mark(self, expires_at: float) -> Holding:
+    def placeholder(self, expires_at: float) -> Holding:
         """What is put in its place when its holder is taken for dead; seconds since the epoch."""
         return Holding(_NOBODY, self.process, expires_at, self.seconds)
 

@@ -74,14 +74,14 @@ class RegisteredWriters:
 
     def displace(self, instant: str) -> DisplacedWriter:
         """Take a writer for dead, even while it renews its record. The caller holds the lease."""
-        # The mark is put in by comparison, again and again: a living writer may renew its record in between. Once the
-        # mark is in, its renewals find a record that is not its own, and its next check fails.
+        # The placeholder is put in by comparison, again and again: a living writer may renew its record in between. Once the
+        # placeholder is in, its renewals find a record that is not its own, and its next check fails.
         name = writer_record(instant)
         sign, was_displaced = None, False
         while (stored := self._records.read_control(name)) is not None:
             sign = Holding.from_json(stored)
-            if sign.is_mark or self._records.compare_and_set(name, stored, sign.mark(_AT_ONCE).to_json()):
-                was_displaced = sign.is_mark and sign.expires_at > _AT_ONCE
+            if sign.is_placeholder or self._records.compare_and_set(name, stored, sign.placeholder(_AT_ONCE).to_json()):
+                was_displaced = sign.is_placeholder and sign.expires_at > _AT_ONCE
                 break
         is_of_former = stored is None and began_with_former_index(self._storage, instant, self._generation)
         return DisplacedWriter(instant, None if stored is None else sign, was_displaced, is_of_former)
@@ -92,10 +92,10 @@ class RegisteredWriters:
         stored = self._records.read_control(name)
         if stored is None:
             return
-        mark = Holding.from_json(stored)
+        left = Holding.from_json(stored)
         # Two writers with one instant would take each other's work for their own.
-        is_kept = not (was_published or writer.was_displaced or mark.process.is_known_dead)
-        replacement = mark.mark(time.time() + MOST_KEPT_SECONDS).to_json() if is_kept else None
+        is_kept = not (was_published or writer.was_displaced or left.process.is_known_dead)
+        replacement = left.placeholder(time.time() + MOST_KEPT_SECONDS).to_json() if is_kept else None
         self._records.compare_and_set(name, stored, replacement)
 
     def replace_damaged(self) -> None:

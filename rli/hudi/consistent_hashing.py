@@ -214,14 +214,16 @@ def ring_path(partition_path: str, instant: str) -> str:
     return f"{folder_of(partition_path)}/{instant}{_EXTENSION}"
 
 
-def mark_path(partition_path: str, instant: str) -> str:
+def commit_marker_path(partition_path: str, instant: str) -> str:
     """The empty file that says that the replacement was seen to have completed."""
     return f"{folder_of(partition_path)}/{instant}{_COMPLETED}"
 
 
 def files_of(partition_paths: Iterable[str], instant: str) -> list[str]:
     """All that a replacement may have left beside the rings of partitions."""
-    return [path(partition, instant) for partition in sorted(partition_paths) for path in (ring_path, mark_path)]
+    return [
+        path(partition, instant) for partition in sorted(partition_paths) for path in (ring_path, commit_marker_path)
+    ]
 
 
 def instants_of_rings(file_names: Iterable[str]) -> list[str]:

@@ -144,12 +144,12 @@ class TableKeys:
         texts = dict(_texts(fitting, self.generator.partition_fields))
         for name, following in pairwise(self.generator.partition_fields):
             if name in texts:
-                mark = f"/{following}=" if self.generator.hive_style else "/"
+                separator = f"/{following}=" if self.generator.hive_style else "/"
                 _refuse(
                     texts[name],
-                    pc.match_substring(texts[name], mark),
+                    pc.match_substring(texts[name], separator),
                     name,
-                    f"other values have the same partition path, because of {mark!r}, and keys are unique in their "
+                    f"other values have the same partition path, because of {separator!r}, and keys are unique in their "
                     "partition only",
                     "change it, or create the table with url_encode_partitions=True",
                 )
@@ -223,15 +223,15 @@ def _require_own_keys(fitting: pa.Table, fields: Sequence[str]) -> None:
     """
     following = dict(pairwise(fields))
     for name, values in _texts(fitting, fields):
-        for mark, meaning in ((NULL_PART, "null"), (EMPTY_PART, "an empty string")):
-            _refuse(values, pc.equal(values, mark), name, f"in a composite key it stands for {meaning}")
+        for standing_in, meaning in ((NULL_PART, "null"), (EMPTY_PART, "an empty string")):
+            _refuse(values, pc.equal(values, standing_in), name, f"in a composite key it stands for {meaning}")
         if name in following:
-            mark = f",{following[name]}:"
+            separator = f",{following[name]}:"
             _refuse(
                 values,
-                pc.match_substring(values, mark),
+                pc.match_substring(values, separator),
                 name,
-                f"in a composite key the value of another column begins at {mark!r}",
+                f"in a composite key the value of another column begins at {separator!r}",
             )
 
 

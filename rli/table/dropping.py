@@ -1,8 +1,8 @@
 """Dropping a table with its index: what a kill leaves is cleaned up by the same call.
 
-The order makes each step safe to repeat. A mark says that the table goes. Then its properties go, and with them the
+The order makes each step safe to repeat. An announcement says that the table goes. Then its properties go, and with them the
 table: nobody opens it from then on. Then the index goes, then the files. The settings, which say where the index is, and
-the mark go last. A folder with a mark is taken for no new table.
+the announcement go last. A folder with an announcement is taken for no new table.
 
 Files that no table writer names like this stay, and their folders with them: the table's folder may hold other things.
 """
@@ -110,7 +110,7 @@ def drop_table(
     storage = Storage(os.fspath(path), storage_options or {})
     if dry_run:
         return _foretold(storage, index, force=force)
-    # A mark beside the properties: a drop was interrupted, or refused, before the table was gone.
+    # An announcement beside the properties: a drop was interrupted, or refused, before the table was gone.
     if storage.exists(PROPERTIES_PATH) or not storage.exists(paths.DROPPING):
         _end_table(storage, index, force=force)
     return _remove_rest(storage, index, force=force)
@@ -225,7 +225,7 @@ def _mark(table: TableDefinition) -> None:
 
 
 def _remove_rest(storage: Storage, index: str | None, *, force: bool) -> DroppedTable:
-    # The mark may have been there before the properties went.
+    # The announcement may have been there before the properties went.
     storage.delete_files([PROPERTIES_BACKUP_PATH, PROPERTIES_PATH])
     dropped = None
     content = storage.read_bytes(paths.SETTINGS)

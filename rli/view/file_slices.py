@@ -84,9 +84,9 @@ def latest_slices(
 
 
 def write_partition_metadata(storage: Storage, partition_paths: Iterable[str], instant: str) -> None:
-    """Mark folders as partitions: Hudi's Spark reader passes over the records of others.
+    """Write the metadata files of partitions: Hudi's Spark reader passes over the records of folders without one.
 
-    A mark is written once, so it waits for the disk in tables whose commits do not. Where a power cut has left an empty one,
+    A metadata file is written once, so it waits for the disk in tables whose commits do not. Where a power cut has left an empty one,
     it is written again.
     """
     synced = storage.synced()

@@ -29,6 +29,6 @@ def sync_table(snapshot: Snapshot) -> None:
 def _sync(snapshot: Snapshot, files: set[str], partitions: set[str]) -> None:
     storage, timeline = snapshot.table.storage, snapshot.timeline.layout.folder
     described = {file.path for folder in (".hoodie", timeline) for file in storage.list_files(folder)}
-    marked = {posixpath.join(partition, PARTITION_METADATA) for partition in partitions}
-    everything = files | described | marked
+    partitions_metadata = {posixpath.join(partition, PARTITION_METADATA) for partition in partitions}
+    everything = files | described | partitions_metadata
     storage.sync(everything, {posixpath.dirname(path) for path in everything})

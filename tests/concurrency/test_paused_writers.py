@@ -88,7 +88,7 @@ def await_takeover(table: Table) -> None:
     deadline = time.monotonic() + _DEADLINE_SECONDS
     while True:
         record = shared_records(table.definition, opened_table(table).index).read_control(name)
-        if record is None or Holding.from_json(record).is_mark:
+        if record is None or Holding.from_json(record).is_placeholder:
             return
         assert time.monotonic() < deadline, f"nobody has taken over: record={name}"
         table.sync_index()

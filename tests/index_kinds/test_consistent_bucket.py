@@ -18,10 +18,10 @@ from rli import ConflictError, CorruptTableError, IndexMismatchError, SettingsEr
 from rli.hudi.consistent_hashing import (
     FIRST_INSTANT,
     Ring,
+    commit_marker_path,
     folder_of,
     instants_of_rings,
     key_hashes,
-    mark_path,
     ring_path,
 )
 from rli.index.consistent_bucket.hashing import RingHashing
@@ -358,7 +358,7 @@ def test_an_undone_resize_leaves_no_ring(tmp_path: Path, undo: str) -> None:
     split = table.cluster().instant
     assert first is not None
     assert split is not None
-    assert Path(table.location, mark_path("x", split)).exists()
+    assert Path(table.location, commit_marker_path("x", split)).exists()
     table.rollback(split) if undo == "rollback" else table.restore(first)
     names = [path.name for path in Path(table.location, folder_of("x")).iterdir()]
     assert names == [f"{FIRST_INSTANT}.hashing_meta"]

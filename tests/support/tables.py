@@ -154,7 +154,9 @@ def assert_nothing_left_over(table: Table) -> None:
     places: list[Store | FileRecords] = [FileRecords(storage), *([] if shared is None else [shared])]
     for records in places:
         # Of a writer that was taken for dead, its instant stays taken.
-        assert [name for name, record in records.scan_control("writer/") if not Holding.from_json(record).is_mark] == []
+        assert [
+            name for name, record in records.scan_control("writer/") if not Holding.from_json(record).is_placeholder
+        ] == []
         assert records.scan_control("request/") == []
         assert records.read_control("lease") is None
     completed = {instant.time for instant in timeline.completed_writes} | {time for time, _ in check_archived(table)}

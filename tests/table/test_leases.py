@@ -262,7 +262,7 @@ def test_instant_of_living_writer_stays_reserved(tmp_path: Path) -> None:
         name = writer_record(instants["elsewhere"])
         stored = store.read_control(name)
         assert stored is not None
-        assert store.compare_and_set(name, stored, Holding.from_json(stored).mark(1.0).to_json())
+        assert store.compare_and_set(name, stored, Holding.from_json(stored).placeholder(1.0).to_json())
         table.sync_index()
         assert store.scan_control("writer/") == []
 

@@ -25,8 +25,8 @@ _PLAIN_TYPES: Final = frozenset(
 )
 """They are the same in the schema of a commit and in its files, of all engines."""
 
-_MARK_EXTENSIONS: Final = ("", ".parquet", ".orc")
-"""Hudi may write the mark of a partition in the format of its base files."""
+_METADATA_EXTENSIONS: Final = ("", ".parquet", ".orc")
+"""Hudi may write the metadata of a partition in the format of its base files."""
 
 Commits = Mapping[str, TableChange]
 """Instant → the change of the completed write."""
@@ -46,7 +46,7 @@ def look_at_files(snapshot: Snapshot, commits: Commits) -> Iterator[Finding]:
     """
     yield from _lost(snapshot)
     yield from _unlike_commits(snapshot, commits)
-    yield from _unmarked(snapshot)
+    yield from _without_metadata(snapshot)
     yield from _of_no_commit(snapshot)
     yield from _without_journals(snapshot, commits)
 
@@ -110,19 +110,19 @@ def _stat_of(commit: TableChange, file_slice: FileSlice) -> WriteStat | None:
     return next((stat for stat in commit.written if stat.path == path), None)
 
 
-def _unmarked(snapshot: Snapshot) -> Iterator[Finding]:
-    """Partitions without the mark that Hudi's Spark reader looks for."""
+def _without_metadata(snapshot: Snapshot) -> Iterator[Finding]:
+    """Partitions without the metadata file that Hudi's Spark reader looks for."""
     storage = snapshot.table.storage
-    unmarked = []
+    lacking = []
     for partition_path in sorted({group.partition_path for group in snapshot.slices}):
-        names = (f"{PARTITION_METADATA}{extension}" for extension in _MARK_EXTENSIONS)
-        marks = [storage.full_path(posixpath.join(partition_path, name)) for name in names]
-        if not any(found.size for found in storage.filesystem.get_file_info(marks)):
-            unmarked.append(partition_path)
-    if unmarked:
+        names = (f"{PARTITION_METADATA}{extension}" for extension in _METADATA_EXTENSIONS)
+        files = [storage.full_path(posixpath.join(partition_path, name)) for name in names]
+        if not any(found.size for found in storage.filesystem.get_file_info(files)):
+            lacking.append(partition_path)
+    if lacking:
         yield _problem(
-            f"partitions have no {PARTITION_METADATA}, so Hudi's readers pass over their records: count={len(unmarked)} "
-            f"partitions={unmarked[:_NAMED]}",
+            f"partitions have no {PARTITION_METADATA}, so Hudi's readers pass over their records: count={len(lacking)} "
+            f"partitions={lacking[:_NAMED]}",
             "write a record of each of these partitions: the write makes the file again",
         )
 

@@ -174,7 +174,7 @@ def kind_by_name(file: GivenFile) -> FileKind | None:
 def kind_by_content(content: bytes) -> FileKind | None:
     """What the first bytes of standard input say; None for text that is no JSON."""
     start = content.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return next((kind for mark, kind in _STARTS.items() if start.startswith(mark)), None)
+    return next((kind for magic, kind in _STARTS.items() if start.startswith(magic)), None)
 
 
 def read_lines(file: GivenFile) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from rli.errors import ConflictError
-from rli.hudi.consistent_hashing import Bucket, Ring, mark_path, ring_path
+from rli.hudi.consistent_hashing import Bucket, Ring, commit_marker_path, ring_path
 from rli.index.consistent_bucket.hashing import RingHashing, RingPlacement
 from rli.index.placing import Regrouping, Resizing
 from rli.model import FileGroupId
@@ -110,9 +110,9 @@ class RingResizing(Resizing):
 
     def completed(self, storage: Storage, instant: str, replaced: frozenset[FileGroupId]) -> None:
         for partition_path in self._done(replaced):
-            # Hudi asks the timeline where there is no mark.
+            # Hudi asks the timeline where there is no marker.
             with suppress(OSError):
-                storage.create(mark_path(partition_path, instant), b"")
+                storage.create(commit_marker_path(partition_path, instant), b"")
 
     def _placement(self, resize: Resize) -> RingPlacement:
         """Only keys of the buckets that go are asked for, so the others need not be on the ring."""

@@ -17,9 +17,9 @@ from rli.hudi.consistent_hashing import (
     LARGEST_HASH,
     Bucket,
     Ring,
+    commit_marker_path,
     instants_of_rings,
     key_hashes,
-    mark_path,
     ring_path,
 )
 from rli.hudi.xx_hash import xx_hashes
@@ -113,7 +113,7 @@ def test_names_of_files() -> None:
     folder = ".hoodie/.bucket_index/consistent_hashing_metadata"
     assert ring_path("a/b", "1" * 17) == f"{folder}/a/b/{'1' * 17}.hashing_meta"
     assert ring_path("", FIRST_INSTANT) == f"{folder}/{FIRST_INSTANT}.hashing_meta"
-    assert mark_path("a", "1" * 17) == f"{folder}/a/{'1' * 17}.commit"
+    assert commit_marker_path("a", "1" * 17) == f"{folder}/a/{'1' * 17}.commit"
     names = [f"{FIRST_INSTANT}.hashing_meta", f"{'2' * 17}.hashing_meta", f"{'3' * 17}.commit", "x.hashing_meta.tmp.7"]
     assert instants_of_rings(names) == ["2" * 17, FIRST_INSTANT]
 

@@ -32,8 +32,8 @@ def settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
     # Rollbacks and restores of rli are finished by the process that finds them, under the lease; one may complete between these lines.
     if not withdrawn_instants(timeline, log) or table.storage.list_files(paths.UNDOING):
         return timeline
-    # The first timeline may be older than the end of the undo, so its mark may be gone for a good reason. Only a
-    # timeline loaded after the missing mark proves that no rollback of rli is under way.
+    # The first timeline may be older than the end of the undo, so its announcement may be gone for a good reason. Only a
+    # timeline loaded after the missing announcement proves that no rollback of rli is under way.
     timeline = table.load_timeline()
     withdrawn = withdrawn_instants(timeline, log)
     if withdrawn and not table.storage.list_files(paths.UNDOING):
