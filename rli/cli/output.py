@@ -42,10 +42,7 @@ _VALUE: Final = re.compile(r"\b(index|record_key|timeout)=(URL|COLUMN|SECONDS)\b
 _NOTHING: Final = "-"
 _PROSE_WIDTH: Final = 120
 _UNLIMITED: Final = 1_000_000
-_BINARY_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-_UNIT: Final = 1024
 _UNIT_SECONDS: Final = 60
-_MOST_PER_ENTRY: Final = 512
 
 # A terminal obeys these: the C0 and C1 controls, and the marks that turn the direction of text. A line feed stays.
 _CONTROLS: Final = frozenset({*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)})
@@ -218,27 +215,6 @@ def counted(count: int, noun: str) -> str:
     if noun.endswith("y") and noun[-2] not in "aeiou":
         return f"{count:,} {noun[:-1]}ies"
     return f"{count:,} {noun}s"
-
-
-def entry_size(bytes_per_entry: float | None) -> str | None:
-    """Bytes per entry of an index; in a small one nearly all of them are of the store's fixed part."""
-    if bytes_per_entry is None:
-        return None
-    if bytes_per_entry > _MOST_PER_ENTRY:
-        return "fixed part of the store: too few entries to tell"
-    return f"{bytes_per_entry:.1f}"
-
-
-def human_bytes(count: int | None) -> str | None:
-    """A number of bytes in the unit that suits it; None for None."""
-    if count is None:
-        return None
-    size = float(count)
-    for unit in _BINARY_UNITS:
-        if size < _UNIT or unit == _BINARY_UNITS[-1]:
-            return f"{size:,.1f} {unit}" if unit != "B" else f"{count:,} B"
-        size /= _UNIT
-    raise AssertionError(count)
 
 
 def _print_pairs(console: Console, facts: Mapping[str, object]) -> None:

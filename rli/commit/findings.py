@@ -10,9 +10,9 @@ from rli.commit.lease_breaking import lease_holder
 from rli.commit.torn import torn_commits
 from rli.coordination.liveness import Holding
 from rli.coordination.of_table import coordination_of
+from rli.findings import Finding, Verdict
 from rli.hudi.timeline.instant import Instant
 from rli.index.contract import TableIndex
-from rli.store.health import Finding, Verdict
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot

@@ -28,11 +28,12 @@ from rli.codec.entries import (
     sequences,
     supersedes,
 )
+from rli.findings import Finding, Verdict
 from rli.settings import IndexSettings, StoredSettings
 from rli.store.capacity import Capacity, CapacityEstimate
 from rli.store.contract import APPLIED, SETTINGS, Store, StoreStats, Watermarks
 from rli.store.credentials import Credentials, as_server, credentials_for
-from rli.store.health import Finding, SupportsHealth, Verdict
+from rli.store.health import SupportsHealth
 from rli.store.home import SupportsHome, SupportsReadOnlyMedia, home_of_file
 from rli.store.lives import SupportsLives
 from rli.store.purging import SupportsPurge

@@ -19,8 +19,8 @@ import numpy as np
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import ABSENT, Entries, is_live, is_old_tombstone, sequences, supersedes
 from rli.errors import IndexNotFoundError, SettingsError, StoreUnavailableError
+from rli.findings import Finding, Verdict
 from rli.store.contract import Store, StoreStats
-from rli.store.health import Finding, Verdict
 from rli.store.home import machine
 from rli.urls import without_password
 

@@ -26,7 +26,7 @@ from rli import (
     open_table,
 )
 from rli.cli.checkup.table import TableCheckup
-from rli.store.health import Verdict
+from rli.findings import Verdict
 from tests.support.index_kinds import KINDS, Kind
 from tests.support.interleaving import Intruder, watched_table
 from tests.support.soak import EVERY_POINT

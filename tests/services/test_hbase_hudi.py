@@ -15,11 +15,12 @@ import pytest
 
 from rli.codec.entries import sequences
 from rli.errors import IndexMismatchError, IndexNotFoundError, InvalidKeyError, SettingsError
+from rli.findings import Verdict
 from rli.index.record.opening import create_index
 from rli.index.record.record_index import RecordIndex
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
-from rli.store.health import SupportsHealth, Verdict
+from rli.store.health import SupportsHealth
 from rli.store.registry import open_store
 from tests.support.docker import Service
 from tests.support.hbase import flush, happybase_connection, hbase_url, new_table

@@ -10,8 +10,8 @@ import happybase
 import pytest
 
 from rli.errors import IndexMismatchError, IndexNotFoundError, SettingsError, StoreUnavailableError
+from rli.findings import Verdict
 from rli.store.contract import Store
-from rli.store.health import Verdict
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, entry, get_all, key_batch, scanned
 from rli_hbase import HbaseStore

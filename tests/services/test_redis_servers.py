@@ -13,8 +13,8 @@ import pytest
 import redis
 
 from rli.errors import IndexNotFoundError, SettingsError, StoreUnavailableError
+from rli.findings import Finding, Verdict
 from rli.store.contract import Store
-from rli.store.health import Finding, Verdict
 from rli.store.registry import open_store
 from rli.testing.batches import differences, entries_of, entry, get_all, key_batch, random_keys, scanned
 from rli_redis import RedisStore

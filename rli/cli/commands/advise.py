@@ -13,9 +13,10 @@ from rli.advice.model import KindEstimate
 from rli.cli.files.column_types import ExpectedColumns
 from rli.cli.files.input import RecordFile
 from rli.cli.options import JsonOption, TableArgument, add_command, split_columns
-from rli.cli.output import human_bytes, out_console, print_rows, report, with_table
+from rli.cli.output import out_console, print_rows, report, with_table
 from rli.errors import TableNotFoundError
 from rli.model import Scope
+from rli.sizes import human_bytes
 
 _COLUMNS = (
     "index",

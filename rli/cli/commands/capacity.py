@@ -9,8 +9,9 @@ from typing import Annotated, Final
 import typer
 
 from rli.cli.options import JsonOption, add_command
-from rli.cli.output import human_bytes, print_facts, report
+from rli.cli.output import print_facts, report
 from rli.errors import SettingsError
+from rli.sizes import human_bytes
 from rli.store.capacity import estimate_capacity
 
 _UUID_WIDTH: Final = 16

@@ -8,8 +8,9 @@ import typer
 
 import rli
 from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command, parse_size
-from rli.cli.output import human_bytes, print_facts, report
+from rli.cli.output import print_facts, report
 from rli.cli.progress import write_progress
+from rli.sizes import human_bytes
 
 
 def register(app: typer.Typer) -> None:

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from rli.cli.checkup.store import look_at_index
 from rli.cli.checkup.table import TableCheckup
 from rli.cli.options import IndexOption, JsonOption, add_command, is_store_url
 from rli.cli.output import FOUND, counted, out_console, report, with_table, without_controls
-from rli.store.health import Finding, Verdict
+from rli.findings import Finding, Verdict
+from rli.index.record.findings import index_findings
 from rli.urls import without_password
 
 _MARKS: Final = {
@@ -58,7 +58,7 @@ def doctor(
     Writes only a test record into the store, and removes it again. Exit status 1 if there is a problem.
     """
     is_store = is_store_url(target)
-    findings = tuple(look_at_index(target) if is_store else map(_named(target), TableCheckup(target, index).run()))
+    findings = tuple(index_findings(target) if is_store else map(_named(target), TableCheckup(target, index).run()))
     counts = [sum(found.verdict is verdict for found in findings) for verdict in (Verdict.PROBLEM, Verdict.WARNING)]
     diagnosis = Diagnosis(without_password(target), counts[0], counts[1], findings)
     report(diagnosis, as_json=as_json, render=lambda: _print(diagnosis))

@@ -18,9 +18,10 @@ from rli.cli.options import (
     add_command,
     require_confirmation,
 )
-from rli.cli.output import human_bytes, print_facts, report
+from rli.cli.output import print_facts, report
 from rli.durations import duration_text
 from rli.settings import Maintenance
+from rli.sizes import human_bytes
 from rli.table.dropping import require_table
 
 _NAMED: Final = 5

@@ -24,7 +24,7 @@ from rli.cli.options import (
     is_store_url,
     require_confirmation,
 )
-from rli.cli.output import FOUND, counted, entry_size, human_bytes, print_facts, print_note, report, with_table
+from rli.cli.output import FOUND, counted, print_facts, print_note, report, with_table
 from rli.cli.progress import ShownTasks, migration_progress
 from rli.errors import CorruptIndexError, InvalidInputError
 from rli.index.contract import LOOKUP_SECONDS
@@ -34,6 +34,7 @@ from rli.index.record.record_index import RecordIndex
 from rli.index.registry import keeps_entries
 from rli.index.reports import IndexStats, VerifyReport
 from rli.model import KeyMode, MigrationResult
+from rli.sizes import entry_size, human_bytes
 from rli.table.dropping import require_unused
 from rli.urls import without_password
 

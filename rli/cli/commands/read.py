@@ -16,7 +16,6 @@ from rli.cli.options import IndexOption, JsonOption, TableArgument, TimeoutOptio
 from rli.cli.output import (
     FOUND,
     counted,
-    human_bytes,
     human_seconds,
     out_console,
     print_facts,
@@ -30,6 +29,7 @@ from rli.index.contract import LOOKUP_SECONDS
 from rli.model import ChangeImages, Scope
 from rli.reads.changes.table_changes import POSITION
 from rli.settings import TableSettings
+from rli.sizes import human_bytes
 from rli.table.info import IndexInfo, TableInfo
 from rli.view.history import HistoryEntry
 

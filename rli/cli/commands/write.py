@@ -37,7 +37,7 @@ from rli.cli.options import (
     parse_transaction,
     split_columns,
 )
-from rli.cli.output import counted, human_bytes, print_facts, print_json, print_note, report, to_json
+from rli.cli.output import counted, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
 from rli.durations import duration_text
 from rli.errors import InvalidInputError
@@ -53,6 +53,7 @@ from rli.model import (
     Receipt,
 )
 from rli.settings import DEFAULT_TOMBSTONES
+from rli.sizes import human_bytes
 from rli.table.options import TableOptions
 from rli.table.table import Table
 from rli.urls import has_secrets

@@ -26,8 +26,9 @@ from rli.cli.engines.choice import Engine, EngineName, LocalEngine, open_engine
 from rli.cli.engines.java import is_java_there
 from rli.cli.engines.options import UpsertOptions
 from rli.cli.options import add_command
-from rli.cli.output import FOUND, entry_size, human_bytes, out_console, print_facts, print_note, print_rows
+from rli.cli.output import FOUND, out_console, print_facts, print_note, print_rows
 from rli.model import CommitResult, Step
+from rli.sizes import entry_size, human_bytes
 from rli.table.table import Table
 
 _SPARK_SECONDS: Final = 30.0

@@ -1,4 +1,4 @@
-"""Looking at the files of a table: are they those that its commits have written, and does every reader see them?"""
+"""What a look at the files of a table finds: are they those that its commits have written, and does every reader see them?"""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from rli.findings import Finding, Verdict
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.timeline.commit_metadata import WriteStat
-from rli.store.health import Finding, Verdict
 from rli.view import paths
 from rli.view.file_slice_reader import FileSliceReader, only_base_file
 from rli.view.file_slices import PARTITION_METADATA, FileSlice
@@ -37,7 +37,7 @@ def commits_of(snapshot: Snapshot) -> Commits:
     return {instant.time: snapshot.change(instant) for instant in snapshot.timeline.completed_writes}
 
 
-def look_at_files(snapshot: Snapshot, commits: Commits) -> Iterator[Finding]:
+def file_findings(snapshot: Snapshot, commits: Commits) -> Iterator[Finding]:
     """What is wrong with the set of files, as far as names and sizes tell.
 
     Args:

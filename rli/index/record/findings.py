@@ -1,20 +1,18 @@
-"""Looking at an index and its store: is it there, does it answer, is it sound?"""
+"""What a look at a record index and its store finds: is it there, does it answer, is it sound?"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Final
-from uuid import uuid4
 
-from rli.cli.output import entry_size, human_bytes
-from rli.errors import CorruptIndexError, IndexNotFoundError, RliError
+from rli.errors import CorruptIndexError, RliError
+from rli.findings import Finding, Verdict, problem
 from rli.index.record.opening import open_index
 from rli.index.record.record_index import RecordIndex
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode
-from rli.store.contract import Store
-from rli.store.health import Finding, SupportsHealth, Verdict
+from rli.sizes import entry_size, human_bytes
+from rli.store.health import store_findings
 from rli.store.purging import SupportsPurge
 from rli.store.registry import open_store
 from rli.urls import without_password
@@ -22,7 +20,7 @@ from rli.urls import without_password
 _FEW_TOMBSTONES: Final = 100_000
 
 
-def look_at_index(url: str) -> Iterator[Finding]:
+def index_findings(url: str) -> Iterator[Finding]:
     """Findings about the index at a store URL, whatever its state."""
     try:
         store = open_store(IndexUrl.parse(url).store)
@@ -32,9 +30,7 @@ def look_at_index(url: str) -> Iterator[Finding]:
     with store:
         yield Finding("store", Verdict.OK, f"opened: url={without_password(url)}")
         try:
-            yield _round_trip(store)
-            if isinstance(store, SupportsHealth):
-                yield from store.health()
+            yield from store_findings(store)
         except RliError as error:
             yield problem("store", error)
             return
@@ -43,29 +39,6 @@ def look_at_index(url: str) -> Iterator[Finding]:
             yield from _look_inside(index)
     except RliError as error:
         yield problem("index", error)
-
-
-def problem(check: str, error: RliError) -> Finding:
-    """An error as a finding, with what to do."""
-    advice = "run: rli index bootstrap TABLE" if isinstance(error, IndexNotFoundError) else error.remedy
-    return Finding(check, Verdict.PROBLEM, error.problem, advice)
-
-
-def _round_trip(store: Store) -> Finding:
-    """Set a control record, read it and remove it."""
-    name, value = f"doctor/{uuid4().hex}", b"rli doctor"
-    started = time.perf_counter()
-    kept = store.compare_and_set(name, None, value) and store.read_control(name) == value
-    removed = store.compare_and_set(name, value, None) and store.read_control(name) is None
-    milliseconds = (time.perf_counter() - started) * 1000
-    if kept and removed:
-        return Finding("write and read", Verdict.OK, f"a record was set, read and removed in {milliseconds:.1f} ms")
-    return Finding(
-        "write and read",
-        Verdict.PROBLEM,
-        f"the store does not return a stored value: url={without_password(store.url)} kept={kept} removed={removed}",
-        "check that the URL names the writable server, not a replica or a cache",
-    )
 
 
 def _look_inside(index: RecordIndex) -> Iterator[Finding]:
