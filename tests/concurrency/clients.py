@@ -400,7 +400,7 @@ def _without_whole_commits() -> None:
         record_keys = as_key_array(keys)
         return record_index(self).locations(record_keys, record_index(self).get(record_keys))
 
-    Table.lookup = lookup  # type: ignore[method-assign]
+    Table.lookup = lookup  # type: ignore[method-assign, assignment]
 
 
 def _without_completed_instants() -> None:

@@ -17,8 +17,14 @@ _CREATING = ("rli.create_table", "rli.create_index")
 
 def _examples() -> list[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
-    public = [(name, getattr(rli, name)) for name in rli.__all__]
-    found = [test for name, value in public if callable(value) for test in finder.find(value, f"rli.{name}", globs={})]
+    public = {name: getattr(rli, name) for name in rli.__all__}
+    found: list[doctest.DocTest] = []
+    for name, value in public.items():
+        # A public name has the methods of its private bases; those of public bases are found there.
+        bases = [base for base in getattr(value, "__mro__", ())[1:] if base not in public.values()]
+        own = [base for base in bases if base.__module__.startswith("rli.")]
+        for source in [value, *own] if callable(value) else []:
+            found += finder.find(source, f"rli.{name}", globs={})
     return [test for test in found if test.examples]
 
 

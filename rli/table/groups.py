@@ -1,0 +1,143 @@
+"""The groups of a table's methods, and their flat names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rli.index.contract import LOOKUP_SECONDS
+from rli.index.reports import VerifyReport
+from rli.model import CommitResult, KeyMode, MigrationResult, MigrationStep, Step
+from rli.services.archive import ArchiveResult
+from rli.services.clean import CleanResult
+from rli.services.restore import RestoreResult
+from rli.settings import Maintenance
+from rli.table.index_of_table import IndexOfTable, SyncResult
+from rli.table.maintenance import TableMaintenance
+from rli.table.opened import OpenTable
+from rli.table.versions import TableVersions
+from rli.tasks import TaskRunner
+from rli.write.options import pass_over
+
+
+class TableGroups:
+    """Groups of methods, and an alias for each of them; ``Table`` inherits them."""
+
+    _opened: OpenTable
+
+    @property
+    def maintenance(self) -> TableMaintenance:
+        """Cluster, clean and archive, and how often writers do: ``table.maintenance.clean()``."""
+        return TableMaintenance(self._opened)
+
+    @property
+    def versions(self) -> TableVersions:
+        """Savepoints, rollback and restore: ``table.versions.savepoint()``."""
+        return TableVersions(self._opened)
+
+    @property
+    def index(self) -> IndexOfTable:
+        """The table's index: ``table.index.verify()``."""
+        return IndexOfTable(self._opened)
+
+    def rollback(self, instant: str, *, timeout: float | None = None) -> str:
+        """As ``versions.rollback``."""
+        return self.versions.rollback(instant, timeout=timeout)
+
+    def savepoint(self, instant: str | None = None, comment: str = "", *, timeout: float | None = None) -> str:
+        """As ``versions.savepoint``."""
+        return self.versions.savepoint(instant, comment, timeout=timeout)
+
+    def delete_savepoint(self, instant: str, *, timeout: float | None = None) -> None:
+        """As ``versions.delete_savepoint``."""
+        self.versions.delete_savepoint(instant, timeout=timeout)
+
+    def restore(self, instant: str, *, timeout: float | None = None, dry_run: bool = False) -> RestoreResult:
+        """As ``versions.restore``."""
+        return self.versions.restore(instant, timeout=timeout, dry_run=dry_run)
+
+    def cluster(
+        self,
+        *,
+        smaller_than: int | None = None,
+        tasks: TaskRunner | None = None,
+        attempts: int | None = None,
+        on_step: Callable[[Step], None] = pass_over,
+        timeout: float | None = None,
+    ) -> CommitResult:
+        """As ``maintenance.cluster``."""
+        return self.maintenance.cluster(
+            smaller_than=smaller_than, tasks=tasks, attempts=attempts, on_step=on_step, timeout=timeout
+        )
+
+    def clean(self, keep_commits: int = 10, *, timeout: float | None = None, dry_run: bool = False) -> CleanResult:
+        """As ``maintenance.clean``."""
+        return self.maintenance.clean(keep_commits, timeout=timeout, dry_run=dry_run)
+
+    def archive(self, keep_commits: int = 30, *, timeout: float | None = None, dry_run: bool = False) -> ArchiveResult:
+        """As ``maintenance.archive``."""
+        return self.maintenance.archive(keep_commits, timeout=timeout, dry_run=dry_run)
+
+    def set_maintenance(self, maintenance: Maintenance, *, timeout: float | None = None) -> None:
+        """As ``maintenance.set``."""
+        self.maintenance.set(maintenance, timeout=timeout)
+
+    def set_tombstones(self, tombstones: str, *, timeout: float | None = None) -> None:
+        """As ``maintenance.set_tombstones``."""
+        self.maintenance.set_tombstones(tombstones, timeout=timeout)
+
+    def bootstrap_index(
+        self,
+        url: str | None = None,
+        *,
+        shards: int | None = None,
+        key_mode: KeyMode | str = KeyMode.EXACT,
+        tasks: TaskRunner | None = None,
+    ) -> int:
+        """As ``index.bootstrap``."""
+        return self.index.bootstrap(url, shards=shards, key_mode=key_mode, tasks=tasks)
+
+    def migrate_index(
+        self,
+        to: str,
+        *,
+        shards: int | None = None,
+        key_mode: KeyMode | str = KeyMode.EXACT,
+        drop_old: bool = False,
+        tasks: TaskRunner | None = None,
+        timeout: float | None = None,
+        on_step: Callable[[MigrationStep], None] = lambda _: None,
+    ) -> MigrationResult:
+        """As ``index.migrate``."""
+        return self.index.migrate(
+            to,
+            shards=shards,
+            key_mode=key_mode,
+            drop_old=drop_old,
+            tasks=tasks,
+            timeout=timeout,
+            on_step=on_step,
+        )
+
+    def sync_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> SyncResult:
+        """As ``index.sync``."""
+        return self.index.sync(tasks, timeout=timeout)
+
+    def verify_index(
+        self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS, deep: bool = False
+    ) -> VerifyReport:
+        """As ``index.verify``."""
+        return self.index.verify(tasks, timeout=timeout, deep=deep)
+
+    def repair_index(
+        self, tasks: TaskRunner | None = None, *, timeout: float | None = None, dry_run: bool = False
+    ) -> VerifyReport:
+        """As ``index.repair``."""
+        return self.index.repair(tasks, timeout=timeout, dry_run=dry_run)
+
+    def relocate(self, *, also: bool = False) -> tuple[str, ...]:
+        """As ``index.relocate``."""
+        return self.index.relocate(also=also)
+
+    def drop_index(self) -> None:
+        """As ``index.drop``."""
+        self.index.drop()
