@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rli
-from rli.hudi import base_file_writer
 from rli.hudi.base_file_reader import BaseFileReader
 from rli.hudi.bloom_filter import BloomFilter, HashedKeys
 from rli.index.bloom.key_statistics import FooterStatistics, KeyStatistics
@@ -25,7 +24,7 @@ from rli.index.bloom.sought_keys import SoughtKeys
 from rli.index.bloom.table_index import BloomIndex
 from rli.model import Step
 from rli.view.file_slice_reader import FileSliceReader
-from tests.support.tables import live_files, records, rows_of
+from tests.support.tables import live_files, records, rewrite_in_row_groups, rows_of
 
 KEYS = st.text(st.sampled_from("abz~\x00é퟿\ue000ﬁ\uffff\U00010000\U0001f600"), max_size=4)
 
@@ -98,10 +97,10 @@ def table_of_files(folder: Path, index: str, files: int = 4, rows: int = 100) ->
 
 
 def test_only_candidate_row_groups_are_read(
-    tmp_path: Path, opened: Counter[str], probes: Callable[[], list[tuple[int, ...]]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, opened: Counter[str], probes: Callable[[], list[tuple[int, ...]]]
 ) -> None:
-    monkeypatch.setattr(base_file_writer, "ROWS_PER_ROW_GROUP", 10)
     table = table_of_files(tmp_path, "global-bloom:")
+    rewrite_in_row_groups(table, 10)
     assert {file.num_row_groups for file in live_files(table).values()} == {10}
     opened.clear()
     probes()

@@ -9,14 +9,13 @@ import pytest
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, get_all, key_batch
-from rli_hbase import dense_reads
 from rli_hbase.rows import Rows
 from tests.support.docker import Service
 from tests.support.hbase import hbase_url, new_table
 
 pytestmark = pytest.mark.docker
 
-STORED = 1200
+STORED = 12_000
 SHARDS = [number % 2 for number in range(STORED)]
 
 
@@ -27,7 +26,7 @@ def key(number: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def store(hbase: Service) -> Iterator[Store]:
-    with open_store(hbase_url(hbase, new_table(), batch=100), create=True) as opened:
+    with open_store(hbase_url(hbase, new_table(), batch=1000), create=True) as opened:
         opened.put(key_batch([key(2 * number) for number in range(STORED)], SHARDS), entries_of(1, range(STORED)))
         yield opened
         opened.drop()
@@ -35,10 +34,7 @@ def store(hbase: Service) -> Iterator[Store]:
 
 @pytest.fixture
 def requested(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How many rows look-ups get and scan, in a store where few keys are many."""
-    monkeypatch.setattr(dense_reads, "_KEYS_PER_PROBE", 40)
-    monkeypatch.setattr(dense_reads, "_SHORTEST_RUN", 20)
-    monkeypatch.setattr(dense_reads, "_ROWS_PER_PROBE", 30)
+    """How many rows look-ups get and scan."""
     counted = {"got": 0, "scanned": 0}
     read, pages = Rows.read, Rows.pages
 
@@ -71,8 +67,8 @@ def look_up(store: Store, numbers: Sequence[int]) -> None:
     [
         pytest.param(range(2 * STORED), 0, id="all"),
         pytest.param(range(0, 2 * STORED, 4), 0, id="every second"),
-        pytest.param([*range(600, 1000), *range(3 * STORED, 3 * STORED + 100)], 0, id="a range and new keys"),
-        pytest.param([*range(0, 2 * STORED, 40), *range(400, 1600)], 250, id="a range and strewn keys"),
+        pytest.param([*range(6000, 10_000), *range(3 * STORED, 3 * STORED + 1000)], 0, id="a range and new keys"),
+        pytest.param([*range(0, 2 * STORED, 40), *range(4000, 16_000)], 2500, id="a range and strewn keys"),
     ],
 )
 def test_dense_keys_are_scanned(
@@ -86,8 +82,8 @@ def test_dense_keys_are_scanned(
 @pytest.mark.parametrize(
     ("numbers", "at_most_scanned"),
     [
-        pytest.param(range(0, 2 * STORED, 16), 100, id="strewn"),
-        pytest.param(range(30), 0, id="few"),
+        pytest.param([*range(0, 2 * STORED, 16), *range(3, 2 * STORED, 8)], 200, id="strewn"),
+        pytest.param(range(3000), 0, id="few"),
     ],
 )
 def test_strewn_keys_are_not(

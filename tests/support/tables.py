@@ -21,7 +21,7 @@ from rli import Table
 from rli.coordination.file_records import FileRecords
 from rli.coordination.liveness import Holding
 from rli.hudi.bloom_filter import BloomFilter
-from rli.hudi.meta_columns import META_COLUMNS
+from rli.hudi.meta_columns import META_COLUMNS, RECORD_KEY
 from rli.hudi.properties import Key, save_properties
 from rli.index.roles import KeptInStore
 from rli.store.contract import Store
@@ -38,6 +38,17 @@ SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64(
 def records(*rows: Sequence[Any], schema: pa.Schema = SCHEMA) -> pa.Table:
     """Records of ``schema`` from rows in the order of its columns."""
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+
+
+def rewrite_in_row_groups(table: Table, rows: int) -> None:
+    """Write the base files of a table again with row groups of so many records, and bloom filters of their keys."""
+    for path in table.scan().files():
+        content = pq.read_table(path, partitioning=None)
+        footer = pq.read_metadata(path).metadata
+        filters = {RECORD_KEY: {"ndv": rows, "fpp": 0.05}}
+        with pq.ParquetWriter(path, content.schema, bloom_filter_options=filters, store_schema=False) as writer:
+            writer.write_table(content, row_group_size=rows)
+            writer.add_key_value_metadata(footer)
 
 
 def commit_version(table: Table, version: int) -> str:

@@ -21,13 +21,12 @@ from rli import (
     create_table,
     open_table,
 )
-from rli.hudi import base_file_writer
 from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
 from rli.locations import LocationUpdate
 from rli.view.file_system_view import FileSystemView
 from tests.support.indexes import record_index
-from tests.support.tables import commit_version, records
+from tests.support.tables import commit_version, records, rewrite_in_row_groups
 
 CITIES = ("x", "y", "z")
 
@@ -106,11 +105,11 @@ def test_no_other_file_is_opened(filled: Table) -> None:
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_row_groups(tmp_path: Path, memory_url: str, monkeypatch: pytest.MonkeyPatch, *, ordered: bool) -> None:
-    monkeypatch.setattr(base_file_writer, "ROWS_PER_ROW_GROUP", 7)
+def test_row_groups(tmp_path: Path, memory_url: str, *, ordered: bool) -> None:
     table = create_table(tmp_path / "t", record_key="id", index=memory_url)
     keys = [f"é{number * (1 if ordered else 37) % 100:02}" for number in range(100)]
     table.upsert(pa.table({"id": keys, "number": range(100)}))
+    rewrite_in_row_groups(table, 7)
     (file,) = table.scan().files()
     assert pq.ParquetFile(file).num_row_groups > 10
     asked = [keys[position] for position in (99, 3, 50, 51, 0, 7)]
@@ -118,11 +117,11 @@ def test_row_groups(tmp_path: Path, memory_url: str, monkeypatch: pytest.MonkeyP
     assert table.get(keys)["number"].to_pylist() == list(range(100))
 
 
-def test_random_key_opens_single_row_group(tmp_path: Path, memory_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base_file_writer, "ROWS_PER_ROW_GROUP", 50)
+def test_random_key_opens_single_row_group(tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", index=memory_url)
     keys = [f"é{number * 37 % 500:03}" for number in range(500)]
     table.upsert(pa.table({"id": keys, "number": range(500)}))
+    rewrite_in_row_groups(table, 50)
     (file,) = table.scan().files()
     metadata = pq.ParquetFile(file).metadata
     assert metadata.num_row_groups == 10

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,11 +19,15 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
 from rli import SchemaError, Step, Table, create_table, open_table
+from rli.index.record.table.index import RecordTableIndex
 from rli.model import Phase
-from rli.telemetry import store_calls
+from rli.table.table import opened_table
 from rli.telemetry.events import EVENTS
 from rli.telemetry.metrics import METRICS
+from rli.telemetry.store_calls import SLOW_SECONDS
 from tests.support.children import start_child, was_killed
+from tests.support.faults import PointedStore
+from tests.support.indexes import record_index
 from tests.support.tables import records
 
 BEFORE = records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0))
@@ -165,8 +170,13 @@ def test_services_are_logged(trips: Table, told: Told) -> None:
     assert told.fields("rollback.done")["instant"] == last
 
 
-def test_slow_store_is_named(trips: Table, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_calls, "SLOW_SECONDS", -1.0)
+def test_slow_store_is_named(trips: Table, told: Told) -> None:
+    def be_slow(point: str) -> None:
+        if point == "before put":
+            time.sleep(SLOW_SECONDS + 0.1)
+
+    index = record_index(trips)
+    opened_table(trips)._index = RecordTableIndex(PointedStore(index.store, be_slow), index.settings)  # noqa: SLF001
     trips.upsert(BEFORE)
     fields = told.fields("store.slow")
     assert (fields["store"], fields["call"], fields["keys"]) == (trips.index.url, "put", 2)

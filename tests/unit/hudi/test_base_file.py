@@ -8,16 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rli.hudi import base_file_writer
-from rli.hudi.base_file_writer import ROWS_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
+from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, ROWS_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
 from rli.hudi.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from rli.storage import Storage
 
 
-def records(start: int, count: int) -> pa.Table:
+def records(start: int, count: int, city: str = "Rome") -> pa.Table:
     keys = pa.array([f"key-{number:07}" for number in range(start, start + count)])
     meta = {COMMIT_TIME: ["20260101"] * count, COMMIT_SEQNO: ["20260101_0_0"] * count, RECORD_KEY: keys}
-    return pa.table({**meta, "city": ["Rome"] * count})
+    return pa.table({**meta, "city": [city] * count})
 
 
 def write(folder: Path, *batches: pa.Table) -> pq.ParquetFile:
@@ -54,9 +53,9 @@ def test_batches_fill_row_groups_in_order(tmp_path: Path) -> None:
     assert written.column(FILE_NAME).unique().to_pylist() == ["file.parquet"]
 
 
-def test_wide_records_close_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base_file_writer, "BYTES_PER_ROW_GROUP", records(0, 10).nbytes)
-    file = write(tmp_path, records(0, 9), records(9, 1), records(10, 1))
+def test_wide_records_close_row_group(tmp_path: Path) -> None:
+    city = "x" * (BYTES_PER_ROW_GROUP // 10)
+    file = write(tmp_path, records(0, 9, city), records(9, 1, city), records(10, 1, city))
     assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [10, 1]
 
 
@@ -67,11 +66,11 @@ def test_repeating_columns_have_dictionaries(tmp_path: Path) -> None:
     assert by_name["city"].has_dictionary_page
 
 
-@pytest.mark.parametrize(("rows", "filtered"), [(19, False), (20, True), (45, True)])
-def test_several_row_groups_have_bloom_filters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, *, filtered: bool
-) -> None:
-    monkeypatch.setattr(base_file_writer, "ROWS_PER_ROW_GROUP", 20)
+@pytest.mark.parametrize(
+    ("rows", "filtered"),
+    [(ROWS_PER_ROW_GROUP - 1, False), (ROWS_PER_ROW_GROUP, True), (2 * ROWS_PER_ROW_GROUP + 1, True)],
+)
+def test_several_row_groups_have_bloom_filters(tmp_path: Path, rows: int, *, filtered: bool) -> None:
     file = write(tmp_path, records(0, rows))
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     for group in groups:
