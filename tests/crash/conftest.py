@@ -11,9 +11,12 @@ import pytest
 from rli import LeasePlace, create_table, open_table
 from tests.crash.writes import FIRST, SECOND, index_url, open_copy, other_index_url, place_index
 from tests.support.docker import Service
+from tests.support.folders import tmp_path, tmp_path_factory
 from tests.support.hbase import hbase_url, new_table
 from tests.support.redis import redis_url
 from tests.support.tables import records, turn_into_version_9
+
+__all__ = ["tmp_path", "tmp_path_factory"]
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,10 @@ from uuid import uuid4
 import pytest
 
 from rli import Table, create_table
+from tests.support.folders import tmp_path, tmp_path_factory
 from tests.support.tables import turn_into_version_9
+
+__all__ = ["tmp_path", "tmp_path_factory"]
 
 
 @pytest.fixture
