@@ -53,7 +53,7 @@ def made_ready(table: TableDefinition, index: TableIndex, name: str, *, patience
     """
     definition = table.reloaded()
     require_writable(definition.properties)
-    writer = f"{name} at {datetime.now(UTC).isoformat()}"
+    writer = _identity(name)
     # Dead writers first, so that the look for torn commits finds a timeline that no displaced writer changes any more.
     finished = recover(definition, index, writer, patience=patience)
     undone, timeline = undo_torn(definition, index, writer, patience=patience)
@@ -89,3 +89,21 @@ def table_service(
             # Older versions and instants are about to go, or to be relied on.
             sync_commits(synced.snapshot)
         yield definition, Fence(definition, lease.require_held)
+
+
+@contextmanager
+def unsynced_service(
+    table: TableDefinition, index: TableIndex, name: str, *, patience: float = math.inf
+) -> Iterator[tuple[TableDefinition, Fence]]:
+    """As ``table_service``, for one that removes no journal and no commit: it neither undoes torn commits nor syncs the index.
+
+    So it can run where a commit is damaged.
+    """
+    definition = table.reloaded().durable()
+    require_writable(definition.properties)
+    with exclusive(definition, index, _identity(name), patience=patience) as lease:
+        yield definition, Fence(definition, lease.require_held)
+
+
+def _identity(name: str) -> str:
+    return f"{name} at {datetime.now(UTC).isoformat()}"

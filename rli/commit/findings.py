@@ -15,6 +15,7 @@ from rli.hudi.timeline.instant import Instant
 from rli.index.contract import TableIndex
 from rli.view import paths
 from rli.view.definition import TableDefinition
+from rli.view.kept_instants import KeptInstants, broken_saved_commit
 from rli.view.snapshot import Snapshot
 
 _NAMED: Final = 5
@@ -33,13 +34,16 @@ def lease_finding(table: TableDefinition, index: TableIndex) -> Finding:
 
 def torn_findings(table: TableDefinition, index: TableIndex) -> Iterator[Finding]:
     """Commits that a power cut has torn; until they are undone, table and index differ."""
-    torn, _ = torn_commits(table, index)
+    torn, timeline = torn_commits(table, index)
+    saved = KeptInstants(timeline).saved
     for commit in torn[:_NAMED]:
         yield Finding(
             "power",
             Verdict.PROBLEM,
             f"a power cut has torn a last commit: instant={commit.time} file={commit.part}",
-            "write to the table: the next write rolls it back; or run: rli index sync TABLE",
+            broken_saved_commit(commit.time, commit.part).remedy
+            if commit.time in saved
+            else "write to the table: the next write rolls it back; or run: rli index sync TABLE",
         )
 
 

@@ -10,7 +10,8 @@ File systems write names, contents and folders when they like to. So a torn comm
 - its name is gone, while the index has followed it (``durability="os"`` alone).
 
 The next writer rolls torn commits back, on the timeline. It does so under the lease, and only with commits that rli made:
-a commit of rli gets its name when its content is whole, so no torn one is about to become whole. An empty commit of another
+a commit of rli gets its name when its content is whole, so no torn one is about to become whole. Where a savepoint keeps one
+of them, an error says so, and nothing is rolled back until the savepoint is deleted. An empty commit of another
 engine may be: readers take it for inflight, and writers wait for that engine, because a commit after an empty one would
 make the table unreadable.
 """
@@ -41,6 +42,7 @@ from rli.telemetry import events
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.file_listing import files_written_at
+from rli.view.kept_instants import KeptInstants, broken_saved_commit
 from rli.view.snapshot import Snapshot
 from rli.view.whole_commits import broken_part
 
@@ -98,22 +100,33 @@ def undo_torn(
 
     Raises:
         LeaseBusyError: the lease was not free in that time.
+        CorruptTableError: a savepoint keeps one of them; nothing is rolled back.
     """
     torn, timeline = torn_commits(table, index)
     if not torn:
         return {}, timeline
+    _require_unsaved(torn, timeline)
     # A rollback of a torn commit must not be torn itself.
     table = table.durable()
     with exclusive(table, index, writer, patience=patience) as lease:
         fence = Fence(table, lease.require_held)
         # Asked again under the lease: what seemed to be torn was perhaps being rolled back.
-        torn, _ = torn_commits(table, index)
+        torn, timeline = torn_commits(table, index)
+        _require_unsaved(torn, timeline)
         is_told = _is_told_by_journals(table, index, torn)
         undone = {commit.time: _undo(table, commit, fence) for commit in torn}
         if is_index_kept and not is_told:
             events.TORN_JOURNALS.log(table=table.location)
             repaired(table, index, InProcess())
     return undone, table.load_timeline()
+
+
+def _require_unsaved(torn: Iterable[TornCommit], timeline: Timeline) -> None:
+    """Pass torn commits of which no savepoint keeps any: such a commit was on the disk, and was damaged later (P49)."""
+    saved = KeptInstants(timeline).saved
+    for commit in torn:
+        if commit.time in saved:
+            raise broken_saved_commit(commit.time, commit.part)
 
 
 def _undo(table: TableDefinition, torn: TornCommit, fence: Fence) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from rli.commit.exclusive_service import unsynced_service
 from rli.commit.undo import foretold_restore, restore, roll_back
+from rli.index.contract import TableIndex
 from rli.services.restore import RestoreResult
 from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
+from rli.view.definition import TableDefinition
 
 
 class TableVersions:
@@ -69,12 +72,19 @@ class TableVersions:
     def delete_savepoint(self, instant: str, *, timeout: float | None = None) -> None:
         """Keep the table's state as of a commit no longer; ``timeout`` as for ``rollback``.
 
+        It needs no whole commit. So it can be called where the commit is damaged, and no write is possible.
+
         Raises:
             InstantNotFoundError: the commit has no savepoint.
-            UnsupportedTableError, IndexNotReadyError, LeaseLostError: as ``savepoint``.
+            UnsupportedTableError, LeaseLostError: as ``savepoint``.
         """
-        with self._opened.service("deletion of a savepoint", patience(timeout)) as (definition, fence):
-            delete_savepoint(definition, instant, fence)
+        seconds = patience(timeout)
+
+        def delete(definition: TableDefinition, index: TableIndex) -> None:
+            with unsynced_service(definition, index, "deletion of a savepoint", patience=seconds) as (durable, fence):
+                delete_savepoint(durable, instant, fence)
+
+        self._opened.write_with(delete)
 
     def restore(self, instant: str, *, timeout: float | None = None, dry_run: bool = False) -> RestoreResult:
         """Go back to a commit: all later ones are undone, and gone for good.

@@ -1,12 +1,13 @@
 """Which instants must stay, and for whom: readers, savepoints, writers at work, and an index that is behind.
 
-Clean, purge and archive ask here how far they may go.
+Clean, purge, archive and recovery ask here how far they may go, and reads whether it is all there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rli.errors import CorruptTableError
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.timeline import Timeline
 
@@ -31,6 +32,20 @@ class KeptInstants:
     def saved(self) -> list[str]:
         """The commits that savepoints keep."""
         return [instant.time for instant in self.timeline.savepoints]
+
+    def require_saved(self, as_of: str | None = None) -> None:
+        """Pass a timeline that shows each commit that a savepoint keeps.
+
+        Args:
+            as_of: time of the latest commit that matters; None for all.
+
+        Raises:
+            CorruptTableError: the file of such a commit is empty or gone: without it, an earlier state would pass for this one.
+        """
+        shown = self.timeline.write_times
+        for time in self.saved:
+            if time not in shown and (as_of is None or time <= as_of):
+                raise broken_saved_commit(time, f"{time}.*")
 
     def earliest_readable(self, keep_commits: int) -> Instant | None:
         """The oldest commit as of which the table can be read, besides savepoints; None in a table without commits.
@@ -74,6 +89,20 @@ class KeptInstants:
     def _newest_beside(self, saved: str) -> str:
         """The commit that stays on the active timeline beside one that a savepoint keeps, for when no other is left."""
         return max((write.time for write in self.timeline.unsaved_writes if write.time < saved), default="")
+
+
+def broken_saved_commit(instant: str, file: str) -> CorruptTableError:
+    """The error about a commit of which something is missing, although a savepoint keeps it.
+
+    Args:
+        instant: of the commit and of the savepoint.
+        file: what is missing, empty or cut short.
+    """
+    return CorruptTableError(
+        f"a savepoint keeps a commit that is not whole any more: instant={instant} savepoint={instant} file={file}",
+        remedy="restore the file from a backup, or give the commit up: rli savepoint TABLE INSTANT --delete, and the next "
+        "write rolls back what a power cut has torn",
+    )
 
 
 def _time_of(instant: Instant) -> str:

@@ -12,10 +12,11 @@ from rli.view.snapshot import Snapshot
 def sync_commits(snapshot: Snapshot) -> None:
     """Wait until the timeline, and the files of the commits on it, are on the disk."""
     writes = snapshot.timeline.completed_writes
-    stats = [stat for instant in writes for stat in snapshot.change(instant).written]
+    changes = [snapshot.change(instant) for instant in writes]
     journals = (paths.journal_folder(instant.time) for instant in writes)
     kept = (file.path for folder in journals for file in snapshot.table.storage.list_files(folder))
-    _sync(snapshot, {*(stat.path for stat in stats), *kept}, {stat.partition_path for stat in stats})
+    files = {path for change in changes for path in change.files}
+    _sync(snapshot, {*files, *kept}, {path for change in changes for path in change.partition_paths})
 
 
 def sync_table(snapshot: Snapshot) -> None:

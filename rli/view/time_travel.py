@@ -9,6 +9,7 @@ from rli.errors import InstantNotFoundError
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
 from rli.view.diff import first_changes, undone_writes, was_cleaned
+from rli.view.kept_instants import KeptInstants
 from rli.view.lost_files import require_all_files, require_files
 from rli.view.second_look import Told, read_again
 from rli.view.snapshot import Snapshot
@@ -55,6 +56,7 @@ def told_of_verified(table: TableDefinition, tell: Callable[[Snapshot], Told]) -
 
 def _whole(table: TableDefinition, as_of: str | None) -> Snapshot:
     current = Snapshot.now(table)
+    KeptInstants(current.timeline).require_saved(as_of)
     while True:
         chosen = current if as_of is None else current.as_of(as_of)
         chosen.slices.list_all()

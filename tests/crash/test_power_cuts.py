@@ -247,6 +247,41 @@ def test_next_write_completes_unsynced_table(tmp_path: Path, journal: Journal, i
             check_stored(table)
 
 
+def save_unsynced_and_cut(place: Place) -> None:
+    """A child's work: a savepoint on a commit that nobody has synced, and a later commit."""
+    url = f"lmdb://{place.index}"
+    table = rli.create_table(
+        place.disk.mounted_at / "table", record_key="id", partition_by="city", ordering="ts", durability="os", index=url
+    )
+    os.sync()
+    table.upsert(records(("a", "x", 1, 0.0), ("b", "y", 1, 0.0), ("c", "y", 1, 0.0)))
+    table.upsert(records(("a", "x", 2, 0.0)))
+    table.delete(["c"], ordering=[7])
+    saved = table.savepoint()
+    place.cut(0, saved)
+    table.upsert(records(("a", "x", 3, 0.0)))
+    place.cut(1, saved)
+
+
+@pytest.mark.invariant("P49")
+@pytest.mark.parametrize("journal", Journal)
+def test_saved_commit_of_unsynced_table_survives(tmp_path: Path, journal: Journal) -> None:
+    place = Place(Disk.made_in(tmp_path, journal), tmp_path / "index")
+    with place.disk.mounted():
+        child = start_child(save_unsynced_and_cut, place)
+        child.join()
+        assert child.exitcode == 0
+    for disk, saved in place.cuts():
+        place.go_back(disk)
+        with disk.mounted() as folder, rli.open_table(folder / "table") as table:
+            let_machine_start_after(folder / "table")
+            table.upsert(records(("c", "y", 5, 0.0)))
+            assert {row["id"]: row["ts"] for row in table.read(as_of=saved).to_pylist()} == {"a": 2, "b": 1}
+            assert saved not in table.snapshot().timeline.undone
+            check_stored(table)
+            assert "c" not in {row["id"] for row in table.read().to_pylist()}
+
+
 def write_often_and_cut(place: Place) -> None:
     """A child's work: upserts, some of which fail and remove what they promoted; the power goes off now and then."""
     now, number = 0, 0

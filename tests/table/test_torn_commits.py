@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from rli import CorruptTableError, Durability, RliError, Step, Table, create_table, open_table
+from rli.commit.findings import torn_findings
 from rli.commit.recovery import exclusive
 from rli.publication.fence import Fence
 from rli.services.rollback import ROLLBACK, rollback_plan
@@ -405,3 +406,52 @@ def test_finished_rollback_survives_power_cuts(unsynced: Table) -> None:
     Table(replace(unsynced.definition, storage=storage)).upsert(records(("d", "x", 1, 1.0)))
     assert "rollback" in {instant.action for instant in unsynced.timeline()}
     assert storage.on_disk >= {unsynced.definition.timeline_layout.folder, "x", "y", "z"}
+
+
+@pytest.mark.invariant("P49")
+@pytest.mark.parametrize("tear", [empty, *BROKEN, without_its_name])
+def test_saved_commit_is_not_rolled_back(unsynced: Table, tear: Tear) -> None:
+    """A hostile disk lost what it had confirmed. Reads and writes say so, until the savepoint is given up."""
+    saved = unsynced.savepoint()
+    tear(unsynced, saved)
+    restart_the_machine(unsynced)
+    for _ in range(2):
+        with pytest.raises(CorruptTableError, match=f"savepoint={saved}.*--delete"):
+            unsynced.upsert(records(*NEXT_VERSIONS))
+        for as_of in (saved, None):
+            with pytest.raises(CorruptTableError, match=saved):
+                unsynced.read(as_of=as_of)
+    unsynced.delete_savepoint(saved)
+    write_and_require_undone(unsynced, saved)
+
+
+@pytest.mark.invariant("P49")
+def test_state_before_broken_savepoint_is_readable(table: Table) -> None:
+    saved = table.savepoint()
+    empty(table, saved)
+    assert [row["ts"] for row in table.read(as_of=table.timeline()[0].time).to_pylist()] == [1, 1]
+
+
+@pytest.mark.invariant("P49")
+def test_doctor_names_broken_savepoint(table: Table) -> None:
+    saved = table.savepoint()
+    empty(table, saved)
+    [finding] = torn_findings(table.definition, opened_table(table).index)
+    assert saved in finding.detail
+    assert "--delete" in (finding.advice or "")
+
+
+@pytest.mark.invariant("P49")
+def test_savepoint_waits_for_needed_files(unsynced: Table) -> None:
+    unsynced.delete(["a"], ordering=[9])
+    saved = last(unsynced)
+    storage = WatchedStorage(unsynced.location, is_durable=False)
+    Table(replace(unsynced.definition, storage=storage)).savepoint(saved)
+    needed = [
+        *Path(unsynced.location).glob("*/*.parquet"),
+        *Path(unsynced.location, paths.DELETED_KEYS).glob("*.parquet"),
+    ]
+    needed += [content_of(unsynced, instant.time) for instant in unsynced.timeline() if instant.action == "commit"]
+    assert len(needed) > 5
+    assert storage.on_disk >= {str(path.relative_to(unsynced.location)) for path in needed}
+    assert storage.on_disk >= {unsynced.definition.timeline_layout.folder, paths.DELETED_KEYS, "x", "y", "z"}
