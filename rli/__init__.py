@@ -2,10 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from rli.advice.advise import advise
-from rli.advice.choice import Advice
-from rli.advice.model import KindEstimate
-from rli.advice.statistics import BatchStatistics, CommitStatistics, TableStatistics
+from rli.advice import Advice, BatchStatistics, CommitStatistics, KindEstimate, TableStatistics, advise
 from rli.errors import (
     ConflictError,
     CorruptIndexError,
@@ -63,14 +60,20 @@ from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
 from rli.services.restore import RestoreResult
 from rli.settings import Maintenance, TableSettings
-from rli.table.catalog import create_table, open_table
-from rli.table.dropping import DroppedTable, drop_table
-from rli.table.index_of_table import IndexOfTable, SyncResult
-from rli.table.info import IndexInfo, TableInfo
-from rli.table.maintenance import TableMaintenance
-from rli.table.options import TableOptions
-from rli.table.table import Table
-from rli.table.versions import TableVersions
+from rli.table import (
+    DroppedTable,
+    IndexInfo,
+    IndexOfTable,
+    SyncResult,
+    Table,
+    TableInfo,
+    TableMaintenance,
+    TableOptions,
+    TableVersions,
+    create_table,
+    drop_table,
+    open_table,
+)
 from rli.tasks import TaskRunner
 from rli.view.history import HistoryEntry
 from rli.view.scan import Scan

@@ -12,7 +12,7 @@ from rli.cli.interruption import interruption_is_dealt_with, raise_if_interrupte
 from rli.cli.output import counted, err_console, print_note
 from rli.commit.step_clock import OnStep
 from rli.model import MigrationStep, Step
-from rli.table.migration import OnMigrationStep
+from rli.table.new_index import OnMigrationStep
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -1,1 +1,25 @@
 """Tables: what readers, writers and checks do with a table and its index together."""
+
+from rli.table.catalog import create_table, open_table
+from rli.table.dropping import DroppedTable, drop_table
+from rli.table.index_of_table import IndexOfTable, SyncResult
+from rli.table.info import IndexInfo, TableInfo
+from rli.table.maintenance import TableMaintenance
+from rli.table.options import TableOptions
+from rli.table.table import Table
+from rli.table.versions import TableVersions
+
+__all__ = [
+    "DroppedTable",
+    "IndexInfo",
+    "IndexOfTable",
+    "SyncResult",
+    "Table",
+    "TableInfo",
+    "TableMaintenance",
+    "TableOptions",
+    "TableVersions",
+    "create_table",
+    "drop_table",
+    "open_table",
+]

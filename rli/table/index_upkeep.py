@@ -18,7 +18,8 @@ from rli.index.registry import default_lease, index_kind
 from rli.index.reports import VerifyReport
 from rli.index.roles import KeptInStore, KnowsPlaces
 from rli.model import MigrationResult
-from rli.table.migration import Migration, OnMigrationStep, migrate, target_of
+from rli.table.migration import Migration, migrate
+from rli.table.new_index import OnMigrationStep, target_of
 from rli.table.opened import OpenTable
 from rli.tasks import TaskRunner
 from rli.telemetry import events

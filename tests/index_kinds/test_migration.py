@@ -41,7 +41,8 @@ from rli.index.record.kind import RecordKind
 from rli.index.record.table.index import RecordTableIndex
 from rli.publication.fence import Fence
 from rli.table.dropping import require_unused
-from rli.table.migration import MIGRATION_LEASE, Migration, target_of
+from rli.table.migration import MIGRATION_LEASE, Migration
+from rli.table.new_index import target_of
 from rli.table.table import opened_table
 from rli.tasks import InProcess
 from rli.view import paths

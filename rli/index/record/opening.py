@@ -8,8 +8,8 @@ from typing import Final
 from rli.errors import IndexExistsError, IndexMismatchError, IndexNotFoundError, RliError, SettingsError
 from rli.index.record.entries.identity import give_identity
 from rli.index.record.index_alone import IndexAlone
-from rli.index.record.index_of_table import IndexOfTable
 from rli.index.record.record_index import RecordIndex
+from rli.index.record.table_record_index import TableRecordIndex
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode, Scope
 from rli.settings import IndexSettings
@@ -158,7 +158,7 @@ def require_settings(index: RecordIndex, expected: IndexSettings) -> None:
 
 
 def _index_in(store: Store, settings: IndexSettings) -> RecordIndex:
-    return IndexAlone(store, settings) if settings.table_id is None else IndexOfTable(store, settings)
+    return IndexAlone(store, settings) if settings.table_id is None else TableRecordIndex(store, settings)
 
 
 def _require_usable_alone(named: IndexUrl) -> None:

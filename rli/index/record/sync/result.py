@@ -12,7 +12,7 @@ from rli.view.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class SyncResult:
+class FollowedState:
     """What a sync found.
 
     Attributes:
@@ -51,7 +51,7 @@ class SyncResult:
     def expired_before(self, instant: str) -> str | None:
         return self.index.cutoff(self.log, instant)
 
-    def changes_since(self, before: SyncResult) -> RecordChanges | None:
+    def changes_since(self, before: FollowedState) -> RecordChanges | None:
         later = self.log.records_after(before.sequence)
         if not later:
             return None

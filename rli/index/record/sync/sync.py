@@ -24,7 +24,7 @@ from rli.index.record.log.state import LogState
 from rli.index.record.sync.actions import action_of, action_to_follow
 from rli.index.record.sync.following import AppliedAction, Following, Unrepeatable
 from rli.index.record.sync.past import log_and_timeline, settled_timeline, unseen_in
-from rli.index.record.sync.result import SyncResult, withdrawn_instants
+from rli.index.record.sync.result import FollowedState, withdrawn_instants
 from rli.index.reports import Unseen
 from rli.tasks import TaskRunner
 from rli.telemetry import events, metrics
@@ -62,7 +62,7 @@ class Sync:
         self._tasks = tasks
         self._held = {journal.path: journal for journal in held}
 
-    def run(self, tell: Callable[[Progress], None] = lambda _: None) -> SyncResult:
+    def run(self, tell: Callable[[Progress], None] = lambda _: None) -> FollowedState:
         """Follow the timeline to its end; raises as ``steps``.
 
         Args:
@@ -73,11 +73,11 @@ class Sync:
                 try:
                     progress = next(steps)
                 except StopIteration as end:
-                    result: SyncResult = end.value
+                    result: FollowedState = end.value
                     return result
                 tell(progress)
 
-    def steps(self) -> Generator[Progress, None, SyncResult]:
+    def steps(self) -> Generator[Progress, None, FollowedState]:
         """As ``run``, but stops at each step. A caller that goes away leaves the rest to others.
 
         Raises:
@@ -105,7 +105,7 @@ class Sync:
                 self._tell(result, time.monotonic() - began)
                 return result
 
-    def _follow(self) -> Generator[Progress, None, SyncResult]:
+    def _follow(self) -> Generator[Progress, None, FollowedState]:
         while True:
             applied, _ = self._index.read_progress()
             _require_bootstrapped(self._table, self._index, applied.least)
@@ -128,7 +128,7 @@ class Sync:
                 if not self._index.store.mark_applied(applied, record.last_sequence):
                     break
             else:
-                return SyncResult(self._index, following.snapshot, following.log, _instants(records))
+                return FollowedState(self._index, following.snapshot, following.log, _instants(records))
 
     def _registered(self) -> Following:
         """Register every completed instant; returns the state of the table, and the commit log that describes it."""
@@ -164,7 +164,7 @@ class Sync:
                 log = appended
         return log
 
-    def _tell(self, result: SyncResult, seconds: float) -> None:
+    def _tell(self, result: FollowedState, seconds: float) -> None:
         if not result.applied:
             return
         metrics.APPLIED_COMMITS.add(len(result.applied))
@@ -188,7 +188,7 @@ def _require_bootstrapped(table: TableDefinition, index: StoredEntries, applied:
     return applied
 
 
-def unseen_instants(table: TableDefinition, index: StoredEntries) -> tuple[SyncResult, Unseen]:
+def unseen_instants(table: TableDefinition, index: StoredEntries) -> tuple[FollowedState, Unseen]:
     """The state of table and index, and the instants in which they differ.
 
     Raises:
@@ -200,11 +200,11 @@ def unseen_instants(table: TableDefinition, index: StoredEntries) -> tuple[SyncR
     log, timeline = log_and_timeline(table, index, lambda _: table.load_timeline())
     unseen = (instant.time for instant in unseen_in(timeline, log))
     unapplied = (*unseen, *_instants(log.records_after(applied)))
-    state = SyncResult(index, Snapshot(table, timeline), log, ())
+    state = FollowedState(index, Snapshot(table, timeline), log, ())
     return state, Unseen(unapplied, tuple(withdrawn_instants(timeline, log)))
 
 
-def followed_state(table: TableDefinition, index: StoredEntries, await_synced: Callable[[], object]) -> SyncResult:
+def followed_state(table: TableDefinition, index: StoredEntries, await_synced: Callable[[], object]) -> FollowedState:
     """The state of an index that has followed all of the table.
 
     Args:

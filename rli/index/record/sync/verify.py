@@ -12,7 +12,7 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.state import LogState
 from rli.index.record.sync.comparison import Comparison
 from rli.index.record.sync.findings import SAMPLE
-from rli.index.record.sync.result import SyncResult
+from rli.index.record.sync.result import FollowedState
 from rli.index.reports import VerifyReport
 from rli.model import FileGroupId
 from rli.tasks import TaskRunner
@@ -40,7 +40,7 @@ class State:
         return self.log.head
 
 
-def whole_state(synced: Callable[[], SyncResult]) -> State:
+def whole_state(synced: Callable[[], FollowedState]) -> State:
     """The state of table and index now.
 
     Args:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rli.index.record.index_of_table import IndexOfTable
 from rli.index.record.sync.actions import action_of
 from rli.index.record.sync.following import Evidence
+from rli.index.record.table_record_index import TableRecordIndex
 from rli.index.roles import RemembersCommits
 
 
-class FollowedCommits(IndexOfTable, RemembersCommits):
+class FollowedCommits(TableRecordIndex, RemembersCommits):
     """The index of a table with its commit log."""
 
     @property

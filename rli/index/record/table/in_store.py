@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rli.errors import IndexNotFoundError
 from rli.index.record.entries.identity import give_identity, identity_of
-from rli.index.record.index_of_table import IndexOfTable
+from rli.index.record.table_record_index import TableRecordIndex
 from rli.index.roles import KeptInStore
 from rli.store.contract import Store
 
 
-class InStore(IndexOfTable, KeptInStore):
+class InStore(TableRecordIndex, KeptInStore):
     """The index of a table with its store."""
 
     @property

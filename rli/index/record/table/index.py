@@ -14,7 +14,7 @@ from rli.index.record.entries.expiring import expire
 from rli.index.record.entries.purging import purge
 from rli.index.record.entries.sections import Sections
 from rli.index.record.sync.repair import repair
-from rli.index.record.sync.result import SyncResult
+from rli.index.record.sync.result import FollowedState
 from rli.index.record.sync.sync import Progress, Sync, followed_state, unseen_instants
 from rli.index.record.sync.verify import verify, whole_state
 from rli.index.record.table.followed import FollowedCommits
@@ -35,11 +35,11 @@ class RecordTableIndex(FollowedCommits, InStore, PointIndex, AppliesSections, Fo
 
     # Following the table ---------------------------------------------------------------------------------------
 
-    def sync(self, table: TableDefinition, options: SyncOptions = IN_THIS_PROCESS) -> SyncResult:
+    def sync(self, table: TableDefinition, options: SyncOptions = IN_THIS_PROCESS) -> FollowedState:
         told = {Progress.REGISTERED: options.on_registered, Progress.PART: options.on_part}
         return Sync(table, self, options.tasks, options.held).run(lambda progress: told[progress]())
 
-    def unseen(self, table: TableDefinition) -> tuple[SyncResult, Unseen]:
+    def unseen(self, table: TableDefinition) -> tuple[FollowedState, Unseen]:
         return unseen_instants(table, self)
 
     # Questions of a writer -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from rli.index.record.time_left import TimeLeft
 _PAUSE_SECONDS: Final = 0.02
 
 
-class IndexOfTable(RecordIndex):
+class TableRecordIndex(RecordIndex):
     """The index of a table of rli, as whoever opens it by its own URL sees it."""
 
     def begin(self) -> IndexTransaction:
