@@ -51,9 +51,6 @@ _FEW: Final = 100
 TOGETHER_BYTES: Final = 4 * 1024 * 1024
 """The largest base file that is read whole. A larger file may turn out unchanged after a read of the compared columns alone."""
 
-_HELD_BYTES: Final = 32 * 1024 * 1024
-"""Size in memory of records merged together; beyond it, no further file is added. Small files may decompress to much more."""
-
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
@@ -75,6 +72,8 @@ class WriteContext:
         sections_of: puts journals in sections; None for writes of few keys.
         when: the caller's condition on records that replace or delete stored ones; None where there is none.
         saves: whether files are made; if not, the results tell which files would be, with no size and no journal.
+        held_bytes: size in memory of records merged together; beyond it, no further file is added. Small files may decompress to
+            much more.
     """
 
     storage: Storage
@@ -91,6 +90,7 @@ class WriteContext:
     sections_of: SectionsOf | None = None
     when: Condition | None = None
     saves: bool = True
+    held_bytes: int = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def write_file_groups(
 ) -> list[FileGroupResult]:
     """Merge work rows into file groups and write their next base files: small ones together, which takes less time.
 
-    Memory is bounded by the work rows and, for small file groups, ``_HELD_BYTES`` of records and one file of ``TOGETHER_BYTES``;
+    Memory is bounded by the work rows and, for small file groups, ``context.held_bytes`` of records and one file of ``TOGETHER_BYTES``;
     for others by the key column of a file group and a batch of its records.
 
     Args:
@@ -180,7 +180,7 @@ def _stored(
                 records = reader.read_columns(columns) if reader else columns.empty_table()
                 small.append((reader, records))
                 held += records.nbytes
-            if small and (large is not None or held >= _HELD_BYTES):
+            if small and (large is not None or held >= context.held_bytes):
                 end = start + len(small)
                 yield range(start, end), StoredRecords.of(small)
                 small, start, held = [], end, 0

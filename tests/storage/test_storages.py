@@ -7,9 +7,10 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,7 +24,7 @@ from obstore.store import LocalStore
 
 from rli import LeaseLostError, SettingsError, StoreUnavailableError, UnsupportedTableError, create_table, open_table
 from rli.publication.fence import Fence, remove_unfinished_drafts, settle_prepared
-from rli.storage import Storage, object_stores
+from rli.storage import Storage
 from rli.storage.object_deletions import delete_objects
 from rli.view import paths
 from tests.support.object_store import ObjectStore
@@ -358,16 +359,29 @@ def test_wrong_location_or_option_is_named(location: str, options: dict[str, str
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("location", "endpoint"), [("s3://no-such-bucket/t", None), ("s3://any-bucket/t", "http://127.0.0.1:9")]
-)
-def test_unusable_store_is_named(
-    object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, location: str, endpoint: str | None
-) -> None:
-    monkeypatch.setattr(object_stores, "_REPEATED", {"max_retries": 1})
-    options = object_store.options | ({"endpoint": endpoint} if endpoint else {})
+class _Website(BaseHTTPRequestHandler):
+    """A server that is no object store."""
+
+    def answer(self) -> None:
+        self.send_error(404)
+
+    do_GET = do_HEAD = do_PUT = do_POST = answer  # noqa: N815  (the names that the base class asks for)
+
+
+@pytest.fixture
+def website() -> Iterator[str]:
+    """Its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Website) as server, ThreadPoolExecutor(1) as threads:
+        threads.submit(server.serve_forever)
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("wrong", ["bucket", "address"])
+def test_unusable_store_is_named(object_store: ObjectStore, website: str, wrong: str) -> None:
+    options = object_store.options | ({"endpoint": website} if wrong == "address" else {})
     with pytest.raises(StoreUnavailableError, match="check the bucket's name, the address of the store"):
-        create_table(location, record_key="id", index="memory:refused", storage_options=options)
+        create_table("s3://no-such-bucket/t", record_key="id", index="memory:refused", storage_options=options)
 
 
 @pytest.mark.invariant("P22")

@@ -9,14 +9,18 @@ from threading import get_ident
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from rli import Table
-from rli.file_group import writer
-from rli.file_group.writer import TOGETHER_BYTES, WriteContext
-from rli.model import FileGroupId
+from rli.file_group.work_rows import CHANGE, RECORD_KEY, Change, work_schema
+from rli.file_group.writer import TOGETHER_BYTES, FileGroupTarget, WriteContext, write_file_groups
+from rli.hudi.meta_columns import FILE_NAME
+from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
 from rli.view.file_slice_reader import FileSliceReader
+from rli.view.paths import unpublished_file, unpublished_files
 from rli.write.engine.write_plan import FileGroupWriting, RowPlacing, WritePlan
 from tests.support.tables import check_stored, records, rows_of
 
@@ -27,6 +31,8 @@ _CITY: Final = pa.schema([("city", pa.string())])
 
 _KEYS: Final = [f"key-{number}" for number in range(400)]
 
+_INSTANT: Final = "20991231120000123"
+
 Model = dict[str, tuple[str, int, float]]
 
 
@@ -35,11 +41,7 @@ def values(table: Table) -> Model:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("held_bytes", [1 << 25, 2_000])
-def test_writes_equal_model_with_many_files(
-    trips: Table, monkeypatch: pytest.MonkeyPatch, seed: int, held_bytes: int
-) -> None:
-    monkeypatch.setattr(writer, "_HELD_BYTES", held_bytes)
+def test_writes_equal_model_with_many_files(trips: Table, seed: int) -> None:
     chance, model = random.Random(seed), Model()
     for _ in range(5):
         batch = {
@@ -60,6 +62,33 @@ def test_writes_equal_model_with_many_files(
         model = {key: row for key, row in model.items() if key not in gone}
         assert values(trips) == model
         check_stored(trips)
+
+
+def test_parts_of_any_size_write_the_same(trips: Table) -> None:
+    trips.upsert(records(*((key, _CITIES[number % 60], 1, 1.0) for number, key in enumerate(_KEYS))))
+    snapshot, storage = trips.snapshot(), trips.definition.storage
+    assert snapshot.schema is not None
+    changed = records(*((key, _CITIES[number % 60], 2, float(number)) for number, key in enumerate([*_KEYS, "new"])))
+    schema, told = work_schema(snapshot.schema), list[tuple[list[WriteCounts], list[pa.Table]]]()
+    storage.make_folder(unpublished_files(_INSTANT))
+    for token, held_bytes in (("9-9-1", 1 << 25), ("9-9-2", 2_000)):
+        context = WriteContext(storage, _INSTANT, snapshot.schema, "ts", ("city",), "zstd", held_bytes=held_bytes)
+        targets = [FileGroupTarget(group, base, token) for group, base in snapshot.slices.items()]
+        parts = [_upserting(changed, target.group.partition_path, schema) for target in targets]
+        results = write_file_groups(context, targets, pa.concat_tables(parts), [part.num_rows for part in parts])
+        written = [storage.full_path(unpublished_file(_INSTANT, result.stat.path)) for result in results if result.stat]
+        files = [pq.read_table(path, partitioning=None).drop_columns([FILE_NAME]) for path in written]
+        told.append(([result.counts for result in results], files))
+    assert told[0] == told[1]
+    assert sum(file.num_rows for file in told[0][1]) == len(_KEYS) + 1
+
+
+def _upserting(changed: pa.Table, city: str, schema: pa.Schema) -> pa.Table:
+    """The work rows of a city's records."""
+    rows = changed.filter(pc.equal(changed["city"], city))
+    columns = {name: rows[name] if name in rows.column_names else pa.nulls(rows.num_rows) for name in schema.names}
+    columns |= {RECORD_KEY: rows["id"], CHANGE: pa.repeat(pa.scalar(int(Change.UPSERT)), rows.num_rows)}
+    return pa.table(columns).cast(schema)
 
 
 def test_files_with_equal_records_are_skipped(trips: Table) -> None:
