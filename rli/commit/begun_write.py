@@ -1,8 +1,8 @@
 """A write that has begun, as engines see it: its instant, the state that it builds on, and what its tasks need to know.
 
 The states of a write are types. ``BegunWrite`` is announced, and an engine writes its file groups. Their results are a
-``PreparedWrite``. With the table's lease it is a ``LeasedWrite``, which checks it against others and publishes it. From then
-on it is a ``PublishedWrite``, which nothing undoes. ``rli.commit.publishing`` leads a write from one to the next.
+``PreparedWrite``. With the table's lease it is a ``LeasedWrite``. Where no commit of others is in its way, it is a ``CheckedWrite``, which
+publishes it. From then on it is a ``PublishedWrite``, which nothing undoes. ``rli.commit.publishing`` leads a write from one to the next.
 """
 
 from __future__ import annotations

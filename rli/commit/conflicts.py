@@ -79,115 +79,110 @@ class PlannedCommit:
     schema: pa.Schema
     read: ReadSet
 
+    def require_no_conflict(self, now: IndexState, tasks: TaskRunner) -> None:
+        """Check the write against what was committed since its snapshot. The caller holds the lease.
 
-def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: Snapshot, tasks: TaskRunner) -> None:
-    """Check a write against what was committed since its snapshot. The caller holds the lease.
+        Args:
+            now: the state of table and index now.
+            tasks: runs the look-ups of each journal.
 
-    Args:
-        planned: the write.
-        changes: what was committed since.
-        current: the state of the table now; the index has followed it.
-        tasks: runs the look-ups of each journal.
+        Raises:
+            ConflictError: it may not be published.
+        """
+        changes = now.changes_since(self.state)
+        if changes is None:
+            return
+        instants = changes.instants
+        self._require_same_schema(now.snapshot, instants)
+        self._require_same_groups(now.snapshot, instants)
+        # What a clustering places was in the file groups that it replaces: those tell, unless a key has come again elsewhere.
+        journals = [] if self.change.keeps_records and not changes.keys_expire else self.journals
+        # The keys that a write places are among those that it looked up.
+        taken = self.read.changed_keys(changes)
+        # Most writes act on all keys that they look up. Their read set finds none, and the keys that they place decide.
+        if not taken.count:
+            taken = changes.placed_by(journals, tasks)
+        if taken.count:
+            raise ConflictError(
+                f"another commit inserted or changed record keys of this write: count={taken.count} "
+                f"keys={list(taken.sample)} instants={list(instants)}",
+                keys=taken.sample,
+                key_count=taken.count,
+                instants=instants,
+                remedy="write again",
+            )
 
-    Raises:
-        ConflictError: it may not be published.
-    """
-    instants = changes.instants
-    _require_same_schema(planned, current, instants)
-    _require_same_groups(planned, current, instants)
-    # What a clustering places was in the file groups that it replaces: those tell, unless a key has come again elsewhere.
-    journals = [] if planned.change.keeps_records and not changes.keys_expire else planned.journals
-    # The keys that a write places are among those that it looked up.
-    taken = planned.read.changed_keys(changes)
-    # Most writes act on all keys that they look up. Their read set finds none, and the keys that they place decide.
-    if not taken.count:
-        taken = changes.placed_by(journals, tasks)
-    if taken.count:
+    def require_same_deletes(self, current: Snapshot, now: Callable[[], DeletedKeys]) -> None:
+        """Check the write, if it asked for deleted keys, against deletes that were committed or undone since (P42).
+
+        Index and file groups do not tell of a delete of a key that the table did not hold. The caller holds the lease.
+
+        Args:
+            current: the state of the table now.
+            now: the deleted keys of that state.
+
+        Raises:
+            ConflictError: the write may not be published.
+        """
+        known, before = self.read.known_deletes, self.state.snapshot
+        # Equal timelines have equal files of deleted keys: each comes and goes with a commit. This saves the listing.
+        if known is None or current.timeline.completed_writes == before.timeline.completed_writes:
+            return
+        undone = tuple(undone_writes(current.timeline, {file.instant for file in known.files}))
+        if undone:
+            raise ConflictError(
+                f"deletes that this write builds on were undone meanwhile: instants={list(undone)}",
+                instants=undone,
+                remedy="write again",
+            )
+        # Files, not keys, are compared first: a write has seen all keys of a file that it knew.
+        later = now().without(known)
+        deleted = self.read.deleted_keys(later) if later else NO_KEYS
+        if deleted.count:
+            instants = tuple(file.instant for file in later.files)
+            raise ConflictError(
+                f"another commit deleted record keys of this write: count={deleted.count} keys={list(deleted.sample)} "
+                f"instants={list(instants)}",
+                keys=deleted.sample,
+                key_count=deleted.count,
+                instants=instants,
+                remedy="write again",
+            )
+
+    def _require_same_schema(self, current: Snapshot, instants: tuple[str, ...]) -> None:
+        # The table's schema is the schema of its newest instant, which need not be the last commit. So a write may change the
+        # schema only if nobody committed in between, or if the table has the same schema by now (P6).
+        if not self.schema.equals(current.schema or pa.schema([])):
+            raise ConflictError(
+                f"another commit added or changed columns of the table: columns={self.schema.names} "
+                f"now={current.schema and current.schema.names} instants={list(instants)}",
+                instants=instants,
+                remedy="write again",
+            )
+
+    def _require_same_groups(self, current: Snapshot, instants: tuple[str, ...]) -> None:
+        written = {stat.group: stat for stat in self.change.written}
+        # File groups that were read count, even without any change to them: a record that came too late there would come in
+        # time if another commit had removed the newer one (P5).
+        groups = self.read.groups | self.change.groups
+        contested = [change.group for change in changed_groups(self.state.snapshot, current, groups)]
+        if not contested:
+            return
+        storage = current.table.storage
+        ours = [*(written[group] for group in contested if group in written)]
+        gone = (_gone_keys(storage, journal, contested) for journal in self.journals)
+        # A clustering changes no key.
+        keys = sum_of([_written_keys(storage, self.instant, ours), *([] if self.change.keeps_records else gone)])
+        named = f"count={keys.count} keys={list(keys.sample)} " if keys.count else ""
         raise ConflictError(
-            f"another commit inserted or changed record keys of this write: count={taken.count} "
-            f"keys={list(taken.sample)} instants={list(instants)}",
-            keys=taken.sample,
-            key_count=taken.count,
+            "another commit rewrote file groups that this write builds on: file "
+            f"groups={[f'{group.partition_path}/{group.file_id}' for group in contested[:_SAMPLE]]} "
+            f"{named}instants={list(instants)}",
+            keys=keys.sample,
+            key_count=keys.count,
             instants=instants,
             remedy="write again",
         )
-
-
-def require_same_deletes(read: ReadSet, before: Snapshot, current: Snapshot, now: Callable[[], DeletedKeys]) -> None:
-    """Check a write that asked for deleted keys against deletes that were committed or undone since (P42).
-
-    Index and file groups do not tell of a delete of a key that the table did not hold. The caller holds the lease.
-
-    Args:
-        read: what the write has looked at.
-        before: the state that it builds on.
-        current: the state of the table now.
-        now: the deleted keys of that state.
-
-    Raises:
-        ConflictError: the write may not be published.
-    """
-    known = read.known_deletes
-    # Equal timelines have equal files of deleted keys: each comes and goes with a commit. This saves the listing.
-    if known is None or current.timeline.completed_writes == before.timeline.completed_writes:
-        return
-    undone = tuple(undone_writes(current.timeline, {file.instant for file in known.files}))
-    if undone:
-        raise ConflictError(
-            f"deletes that this write builds on were undone meanwhile: instants={list(undone)}",
-            instants=undone,
-            remedy="write again",
-        )
-    # Files, not keys, are compared first: a write has seen all keys of a file that it knew.
-    later = now().without(known)
-    deleted = read.deleted_keys(later) if later else NO_KEYS
-    if deleted.count:
-        instants = tuple(file.instant for file in later.files)
-        raise ConflictError(
-            f"another commit deleted record keys of this write: count={deleted.count} keys={list(deleted.sample)} "
-            f"instants={list(instants)}",
-            keys=deleted.sample,
-            key_count=deleted.count,
-            instants=instants,
-            remedy="write again",
-        )
-
-
-def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
-    # The table's schema is the schema of its newest instant, which need not be the last commit. So a write may change the
-    # schema only if nobody committed in between, or if the table has the same schema by now (P6).
-    if not planned.schema.equals(current.schema or pa.schema([])):
-        raise ConflictError(
-            f"another commit added or changed columns of the table: columns={planned.schema.names} "
-            f"now={current.schema and current.schema.names} instants={list(instants)}",
-            instants=instants,
-            remedy="write again",
-        )
-
-
-def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
-    written = {stat.group: stat for stat in planned.change.written}
-    # File groups that were read count, even without any change to them: a record that came too late there would come in
-    # time if another commit had removed the newer one (P5).
-    groups = planned.read.groups | planned.change.groups
-    contested = [change.group for change in changed_groups(planned.state.snapshot, current, groups)]
-    if not contested:
-        return
-    storage = current.table.storage
-    ours = [*(written[group] for group in contested if group in written)]
-    gone = (_gone_keys(storage, journal, contested) for journal in planned.journals)
-    # A clustering changes no key.
-    keys = sum_of([_written_keys(storage, planned.instant, ours), *([] if planned.change.keeps_records else gone)])
-    named = f"count={keys.count} keys={list(keys.sample)} " if keys.count else ""
-    raise ConflictError(
-        "another commit rewrote file groups that this write builds on: file "
-        f"groups={[f'{group.partition_path}/{group.file_id}' for group in contested[:_SAMPLE]]} "
-        f"{named}instants={list(instants)}",
-        keys=keys.sample,
-        key_count=keys.count,
-        instants=instants,
-        remedy="write again",
-    )
 
 
 def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) -> SomeKeys:

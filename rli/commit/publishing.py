@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rli.commit.begun_write import BegunWrite
-from rli.commit.leased_write import LeasedWrite, require_files_read
+from rli.commit.checked_write import require_files_read
+from rli.commit.leased_write import LeasedWrite
 from rli.commit.outcome import Outcome, Published, Unchanged, Undecided
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.published_write import PublishedWrite

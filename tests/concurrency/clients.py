@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from rli import RliError, Scope, Step, Table, open_table, processes
 from rli.codec.key_arrays import as_key_array
-from rli.commit import leased_write
+from rli.commit.conflicts import PlannedCommit
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import TableIndex
 from rli.index.record.table.index import RecordTableIndex
@@ -392,7 +392,7 @@ def _written(write: Callable[[], Any]) -> Committed | Refused:
 
 
 def _without_conflict_check() -> None:
-    leased_write.require_no_conflict = lambda *_: None  # type: ignore[attr-defined]
+    PlannedCommit.require_no_conflict = lambda *_: None  # type: ignore[method-assign]
 
 
 def _without_whole_commits() -> None:

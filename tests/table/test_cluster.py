@@ -166,6 +166,22 @@ def test_concurrently_changed_file_group_is_left(scattered: Table) -> None:
     check_stored(scattered)
 
 
+def test_others_follow_clustering_without_losers(scattered: Table) -> None:
+    other = open_table(scattered.location)
+
+    def update_x_and_die(step: Step) -> None:
+        if step is Step.WRITTEN:
+            other.upsert(records(("x0", "x", 2, 2.0)))
+        if step is Step.PUBLISHED:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scattered.cluster(on_step=update_x_and_die)
+    assert len(other.sync_index().applied) == 1
+    assert groups_in(other) == {"x": 5, "y": 1}
+    check_stored(other)
+
+
 @pytest.mark.parametrize("step", [Step.RESOLVED, Step.WRITTEN])
 def test_clustering_is_retried_after_total_conflict(scattered: Table, step: Step) -> None:
     other = open_table(scattered.location)
