@@ -5,6 +5,7 @@ Clean, purge, archive and recovery ask here how far they may go, and reads wheth
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rli.errors import CorruptTableError
@@ -33,18 +34,22 @@ class KeptInstants:
         """The commits that savepoints keep."""
         return [instant.time for instant in self.timeline.savepoints]
 
-    def require_saved(self, as_of: str | None = None) -> None:
-        """Pass a timeline that shows each commit that a savepoint keeps.
+    def require_saved(self, as_of: str | None = None, *, has_archive: Callable[[], bool]) -> None:
+        """Pass a timeline that shows each commit that a savepoint keeps, or has archived it.
 
         Args:
             as_of: time of the latest commit that matters; None for all.
+            has_archive: tells whether instants have left the active timeline.
 
         Raises:
             CorruptTableError: the file of such a commit is empty or gone: without it, an earlier state would pass for this one.
         """
         shown = self.timeline.write_times
         for time in self.saved:
-            if time not in shown and (as_of is None or time <= as_of):
+            if time in shown or (as_of is not None and time > as_of):
+                continue
+            # Hudi archives commits with savepoints if ``hoodie.archive.beyond.savepoint`` is set.
+            if not (self.timeline.is_archived(time) and has_archive()):
                 raise broken_saved_commit(time, f"{time}.*")
 
     def earliest_readable(self, keep_commits: int) -> Instant | None:

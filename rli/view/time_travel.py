@@ -56,7 +56,7 @@ def told_of_verified(table: TableDefinition, tell: Callable[[Snapshot], Told]) -
 
 def _whole(table: TableDefinition, as_of: str | None) -> Snapshot:
     current = Snapshot.now(table)
-    KeptInstants(current.timeline).require_saved(as_of)
+    KeptInstants(current.timeline).require_saved(as_of, has_archive=table.has_archive)
     while True:
         chosen = current if as_of is None else current.as_of(as_of)
         chosen.slices.list_all()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from rli.errors import CorruptTableError
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import load_timeline
@@ -60,3 +63,18 @@ def test_savepoint_keeps_journals_and_neighbour(tmp_path: Path) -> None:
     assert earliest.time == T6
     limits = (found.earliest_journal(earliest), found.earliest_delete(earliest), found.earliest_active(earliest))
     assert limits == (T3, T3, T2)
+
+
+def test_archived_commit_with_savepoint_passes(tmp_path: Path) -> None:
+    """As Hudi leaves it with ``hoodie.archive.beyond.savepoint``."""
+    found = kept(tmp_path, f"{T1}.savepoint", f"{T2}.commit", f"{T3}.commit")
+    found.require_saved(has_archive=lambda: True)
+    with pytest.raises(CorruptTableError, match=f"savepoint={T1}"):
+        found.require_saved(has_archive=lambda: False)
+
+
+def test_lost_commit_with_savepoint_is_refused(tmp_path: Path) -> None:
+    found = kept(tmp_path, f"{T1}.commit", f"{T2}.savepoint", f"{T3}.commit")
+    found.require_saved(T1, has_archive=lambda: True)
+    with pytest.raises(CorruptTableError, match=f"savepoint={T2}"):
+        found.require_saved(has_archive=lambda: True)
