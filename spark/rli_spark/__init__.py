@@ -10,6 +10,7 @@ if find_spec("pyspark") is None:
 
 from rli_spark.reads.changes import changes
 from rli_spark.reads.read import read
+from rli_spark.sources.registration import register
 from rli_spark.streams.write_stream import write_stream
 from rli_spark.tasks import SparkTasks
 from rli_spark.verbs.bootstrap import bootstrap_index, migrate_index, verify_index
@@ -33,6 +34,7 @@ __all__ = [
     "merge",
     "migrate_index",
     "read",
+    "register",
     "stage",
     "stage_deletes",
     "tag",

@@ -88,7 +88,12 @@ def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """Arrow schema of a frame, as executors see it."""
-    return to_arrow_schema(frame.schema, **_TIMEZONE)
+    return arrow_schema_of(frame.schema)
+
+
+def arrow_schema_of(schema: StructType) -> pa.Schema:
+    """Arrow schema of a Spark schema, as executors see it."""
+    return to_arrow_schema(schema, **_TIMEZONE)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

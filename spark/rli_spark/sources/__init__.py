@@ -1,0 +1,1 @@
+"""The format ``rli`` of ``spark.read`` and ``spark.readStream``: PySpark 4's Python data source."""
