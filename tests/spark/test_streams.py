@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,7 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that everybody k
 
 import rli
 import rli_spark
+from rli.index.contract import FileIndex
 from rli.index.locators import FileLocator
+from rli.table.table import opened_table
+from rli.view.paths import stream_folder
 from rli_spark.streams import base
 from rli_spark.streams.known_locations import KnownLocations
 from tests.support.spark import small_writes
@@ -70,6 +74,13 @@ class Stream:
         # The stream takes the oldest file first.
         os.utime(path, (1_700_000_000 + 60 * self.files,) * 2)
         self.files += 1
+
+    def divide(self, table: rli.Table, *, buckets: int) -> None:
+        """Divide the keys of the stream's state into so many buckets, before it runs."""
+        definition, index = opened_table(table).refreshed()
+        assert isinstance(index, FileIndex)
+        name = hashlib.sha256(str(self.folder / "checkpoint").encode()).hexdigest()[:32]
+        base.build_base(self.spark, definition, index, stream_folder(name), buckets)
 
     def run(self, table: rli.Table) -> None:
         """Write all that was sent."""
@@ -138,31 +149,29 @@ def test_commit_without_journal_is_followed_late(spark: SparkSession, tmp_path: 
     assert len(list((tmp_path / "table" / ".hoodie" / ".rli" / "streams").glob("*/*/"))) == 1
 
 
-def test_lost_stream_state_is_rebuilt(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_stream_state_is_rebuilt(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path)
     held = [(f"k{n}", "x", 1, 1.0) for n in range(40)]
     table.upsert(records(*held))
     stream = Stream(spark, tmp_path, tag_by="state")
+    # A table that has grown meanwhile has more buckets than the state.
+    stream.divide(table, buckets=4)
     first = [(f"k{n}", "y", 2, 2.0) for n in range(20, 60)]
     stream.send(*first)
     stream.run(table)
     table.rollback("last")
     shutil.rmtree(tmp_path / "table" / ".hoodie" / ".rli" / "streams")
-    # A table that has grown meanwhile has more buckets than the state.
-    monkeypatch.setattr(base, "_LEAST_BUCKETS", 64)
     second = [(f"k{n}", "z", 3, 3.0) for n in range(10, 70)]
     stream.send(*second)
     stream.run(table)
     assert state_of(table) == wanted(held, second)
 
 
-def test_forgotten_keys_are_not_reinserted(
-    spark: SparkSession, tmp_path: Path, tagged_by: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Each batch finds all other keys in its bucket unused.
-    monkeypatch.setattr(base, "_LEAST_BUCKETS", 1)
+def test_forgotten_keys_are_not_reinserted(spark: SparkSession, tmp_path: Path, tagged_by: list[str]) -> None:
     table = create(tmp_path)
     stream = Stream(spark, tmp_path, tag_by="state", mode="insert", ttl=timedelta(microseconds=1))
+    # Each batch finds all other keys in its bucket unused.
+    stream.divide(table, buckets=1)
     for number, batch in enumerate(([("a", "x"), ("b", "x")], [("c", "x")], [("c", "y")], [("a", "y"), ("d", "y")])):
         stream.send(*((key, city, number, float(number)) for key, city in batch))
     stream.run(table)
