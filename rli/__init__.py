@@ -2,7 +2,8 @@
 
 from importlib.metadata import version as _version
 
-from rli.advice import Advice, BatchStatistics, CommitStatistics, KindEstimate, TableStatistics, advise
+from rli.advice import Advice, BatchStatistics, CommitStatistics, KindEstimate, TableStatistics
+from rli.advice.advise import advise
 from rli.errors import (
     ConflictError,
     CorruptIndexError,

@@ -1,8 +1,7 @@
 """Advice on the kind of index that suits a table: statistics, rates of this machine, a model of costs, and a choice."""
 
-from rli.advice.advise import advise
 from rli.advice.choice import Advice
 from rli.advice.model import KindEstimate
 from rli.advice.statistics import BatchStatistics, CommitStatistics, TableStatistics
 
-__all__ = ["Advice", "BatchStatistics", "CommitStatistics", "KindEstimate", "TableStatistics", "advise"]
+__all__ = ["Advice", "BatchStatistics", "CommitStatistics", "KindEstimate", "TableStatistics"]
