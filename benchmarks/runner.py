@@ -30,6 +30,7 @@ NAMES: Final = (
     "durability",
     "deduplicate",
     "change_stream",
+    "buffered_writer",
     "spark_tag",
     "spark_batches",
     "spark_stores",

@@ -5,6 +5,7 @@ from importlib.metadata import version as _version
 from rli.advice import Advice, BatchStatistics, CommitStatistics, KindEstimate, TableStatistics
 from rli.advice.advise import advise
 from rli.errors import (
+    BufferFullError,
     ConflictError,
     CorruptIndexError,
     CorruptTableError,
@@ -43,6 +44,7 @@ from rli.model import (
     ChangeImages,
     ChangeType,
     CommitResult,
+    CommittedTransaction,
     Durability,
     KeyMode,
     LeasePlace,
@@ -78,6 +80,7 @@ from rli.table import (
 from rli.tasks import TaskRunner
 from rli.view.history import HistoryEntry
 from rli.view.scan import Scan
+from rli.write.buffered.writer import BufferedWriter
 
 __version__ = _version("record-level-index")
 
@@ -85,12 +88,15 @@ __all__ = [
     "Advice",
     "ArchiveResult",
     "BatchStatistics",
+    "BufferFullError",
+    "BufferedWriter",
     "ChangeImages",
     "ChangeType",
     "CleanResult",
     "CommitChanges",
     "CommitResult",
     "CommitStatistics",
+    "CommittedTransaction",
     "ConflictError",
     "CorruptIndexError",
     "CorruptTableError",

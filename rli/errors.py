@@ -185,6 +185,10 @@ class LeaseBusyError(RliError):
     """Another process kept the lease for longer than the caller was to wait."""
 
 
+class BufferFullError(RliError):
+    """A writer's buffer had no room for rows in the time that the caller was to wait; none of these rows was taken."""
+
+
 class VoidAttemptError(RliError):
     """The tasks of a write had other records than requested; nothing of this write is visible."""
 

@@ -339,3 +339,18 @@ class CommitResult:
     def files(self) -> int:
         """How many base files were written, as in the table's history: those created and those rewritten."""
         return self.files_created + self.files_rewritten
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedTransaction:
+    """The last transaction of an application that was committed; see ``Table.writer``.
+
+    Attributes:
+        number: of the transaction.
+        metadata: texts that the caller kept with the commit.
+        result: what the commit did.
+    """
+
+    number: int
+    metadata: Mapping[str, str]
+    result: CommitResult

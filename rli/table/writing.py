@@ -16,9 +16,13 @@ from rli.model import (
     OnPartitionChange,
     Step,
 )
+from rli.settings import MEBIBYTE
 from rli.table.deletes import requested_deletes
 from rli.table.opened import OpenTable
+from rli.table.writers import TableTarget, buffered_writer
 from rli.view.given_keys import key_rows
+from rli.write.buffered.buffer import WriterLimits
+from rli.write.buffered.writer import BufferedWriter
 from rli.write.engine.local import LocalEngine
 from rli.write.operations.by_condition import delete_where, update_where
 from rli.write.operations.delete import delete
@@ -268,6 +272,55 @@ class TableWriting:
         return self._opened.write_with(
             lambda definition, index: delete(definition, index, LocalEngine(), source, options, column)
         )
+
+    def writer(  # noqa: PLR0913  (the choices of a write)
+        self,
+        *,
+        max_rows: int = 100_000,
+        max_bytes: int = 64 * MEBIBYTE,
+        max_seconds: float | None = 10.0,
+        transaction: str | None = None,
+        op: str | None = None,
+        when: str | None = None,
+        schema: pa.Schema | None = None,
+        on_partition_change: OnPartitionChange | str | None = None,
+        missing: MissingColumns | str = MissingColumns.FAIL,
+        attempts: int | None = None,
+    ) -> BufferedWriter:
+        """Gather rows, and upsert or merge many of them in one commit. Use the writer in ``with`` or ``async with``.
+
+        A background thread commits the buffer once it has ``max_rows`` or ``max_bytes``, or its first row is ``max_seconds``
+        old. Meanwhile, a second buffer takes rows; once both are full, ``write`` waits. If the block ends by an exception,
+        the buffer is not written.
+
+        Args:
+            max_rows: in the buffer.
+            max_bytes: of the rows' values in the buffer. A single ``write`` is never divided, and may exceed the limits.
+            max_seconds: for how long a row waits for its commit to begin; None for no limit.
+            transaction: the id of an application that writes with one writer at a time. Its commits are numbered, and each
+                is made once, however often it is tried. ``writer.committed`` tells the last one, with the metadata that came
+                with its rows: go on from there after a restart.
+            op: the operation column, as for ``merge``: the rows are merged.
+            when: a condition, as for ``merge``: the rows are merged.
+            schema: the columns of the rows and their types; by default those of the table, or of the first rows of a table
+                that was never written.
+            on_partition_change: as for ``upsert``.
+            missing: what becomes of columns that a row lacks: "fail" refuses the row, "null" makes them null. With "keep", the
+                columns of the table that ``schema`` does not name keep the stored values.
+            attempts: as for ``upsert``.
+
+        Example:
+            >>> with table.writer(transaction="trips") as writer:
+            ...     writer.write({"id": "f", "city": "Bern", "ts": 3}, metadata={"offset": "17"})
+            >>> table.writer(transaction="trips").committed.metadata["offset"]
+            '17'
+
+        Raises:
+            SettingsError: a limit is not positive.
+            InvalidInputError: a choice is unknown.
+        """
+        target = TableTarget(self._opened, MergeChoices(op, when, on_partition_change, missing), transaction, attempts)
+        return buffered_writer(target, WriterLimits(max_rows, max_bytes, max_seconds), schema)
 
     def delete_where(
         self,

@@ -103,6 +103,15 @@ COMMIT_EMPTY: Final = _event(
     "commit.empty", logging.INFO, "a write changed nothing, so nothing was committed",
     "table", "operation", "unchanged", "duplicates", "attempts", "conflicts", "seconds", "seconds_by_step",
 )  # fmt: skip
+BUFFER_FAILED: Final = _event(
+    "buffer.failed",
+    logging.WARNING,
+    "a buffered writer could not commit its rows, and keeps them",
+    "table",
+    "rows",
+    "number",
+    "cause",
+)
 COMMIT_REPEATED: Final = _event(
     "commit.repeated", logging.INFO, "the caller's transaction was committed before", "instant", "attempts", "seconds"
 )

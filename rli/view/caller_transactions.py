@@ -21,7 +21,7 @@ from urllib.parse import quote
 from rli.errors import CorruptTableError, TransactionMismatchError
 from rli.hudi.timeline.timeline import Timeline
 from rli.json_text import parse_json
-from rli.model import CommitResult
+from rli.model import CommitResult, CommittedTransaction
 from rli.storage import Storage
 from rli.view import paths
 from rli.view.caller_metadata import BoundRequest, CallerMetadata, CallerTransaction, ComparedBy
@@ -108,6 +108,21 @@ def require_first(storage: Storage, timeline: Timeline, caller: CallerMetadata) 
     raise RepeatedTransactionError(replace(done.result, repeated=True))
 
 
+def last_committed(storage: Storage, timeline: Timeline, application_id: str) -> CommittedTransaction | None:
+    """The transaction of an application with the greatest number; None if none was committed, or all were undone.
+
+    Raises:
+        CorruptTableError: its record is damaged.
+    """
+    records = _records(storage, CallerTransaction(application_id, 0))
+    committed = [record for record in records if timeline.is_visible(record.instant)]
+    if not committed:
+        return None
+    last = max(committed)
+    done = _load(storage, last.path)
+    return CommittedTransaction(last.number, done.metadata, done.result)
+
+
 def save_record(storage: Storage, instant: str, caller: CallerMetadata, result: CommitResult) -> list[str]:
     """Write the record of a transaction, if there is one, among the unpublished files of a write; returns its path in the table."""
     transaction = caller.transaction
@@ -120,6 +135,7 @@ def save_record(storage: Storage, instant: str, caller: CallerMetadata, result: 
         "result": {name: value for name, value in asdict(result).items() if name not in _NOT_KEPT},
         "duplicates": result.duplicates,
         "request": None if caller.request is None else _stored_request(caller.request),
+        **({"metadata": dict(caller.texts)} if caller.texts else {}),
     }
     storage.write_bytes(paths.unpublished_file(instant, path), json.dumps(content).encode())
     return [path]
@@ -213,10 +229,11 @@ def _in_small_letters(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Committed:
-    """The content of a record; ``request`` is None in those of earlier versions."""
+    """The content of a record; those of earlier versions have no ``request``, and keep no metadata."""
 
     result: CommitResult
     request: BoundRequest | None
+    metadata: dict[str, str]
 
 
 def _load(storage: Storage, path: str) -> _Committed:
@@ -228,7 +245,7 @@ def _load(storage: Storage, path: str) -> _Committed:
                 remedy="use the version of rli that wrote it",
             )
         result = CommitResult(**fields["result"], duplicates=fields.get("duplicates", 0))
-        return _Committed(result, _request_of(fields.get("request")))
+        return _Committed(result, _request_of(fields.get("request")), dict(fields.get("metadata", {})))
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptTableError(
             f"the record of a transaction is damaged: file={path} ({error})",

@@ -32,7 +32,7 @@ FLAT_DELETED: Final = "__deleted"
 """Columns of Debezium's flattened events."""
 
 _WRITES: Final = frozenset({"c", "r", "i", "insert", "u", "update", "upsert", "update_after"})
-_DELETES: Final = frozenset({"d", "delete"})
+DELETES: Final = frozenset({"d", "delete"})
 _FORMER: Final = frozenset({"update_before"})
 """In changes read from a table: the former values of an update, whose new values have a row of their own."""
 
@@ -162,11 +162,11 @@ def deletes_in(rows: pa.Table, op: str, shown: pa.Table) -> NDArray[np.bool_]:
     codes = pc.dictionary_encode(rows.column(op).cast(pa.string()).combine_chunks(), null_encoding="encode")
     named = codes.dictionary.to_pylist()
     folded = ["" if name is None else name.casefold() for name in named]
-    known = np.array([name in _WRITES or name in _DELETES for name in folded], dtype=bool)
+    known = np.array([name in _WRITES or name in DELETES for name in folded], dtype=bool)
     positions = codes.indices.to_numpy()
     if not known.all():
         _refuse(op, [named[code] for code in np.flatnonzero(~known)], shown.filter(pa.array(~known[positions])))
-    found: NDArray[np.bool_] = np.array([name in _DELETES for name in folded], dtype=bool)[positions]
+    found: NDArray[np.bool_] = np.array([name in DELETES for name in folded], dtype=bool)[positions]
     return found
 
 
@@ -198,7 +198,7 @@ def _refuse(op: str, operations: Sequence[str | None], shown: pa.Table) -> None:
         problem = "a truncate is no change of a record"
         remedy = "merge the changes before it, delete the records of the table, and merge those behind it"
     else:
-        problem, remedy = "rows have unknown operations", f"known are {sorted(_WRITES | _DELETES)}, in any case"
+        problem, remedy = "rows have unknown operations", f"known are {sorted(_WRITES | DELETES)}, in any case"
     raise InvalidInputError(
         f"{problem}: column={op} operations={list(operations)} rows={shown.num_rows} sample={sample_of(shown)}",
         remedy=remedy,

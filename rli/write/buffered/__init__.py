@@ -1,0 +1,1 @@
+"""A writer that gathers rows of a service, and commits many at a time."""
