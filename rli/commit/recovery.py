@@ -142,7 +142,7 @@ def _clear_displaced(table: TableDefinition, index: TableIndex, lease: Held, fen
     if not lease.displaced:
         return Finished()
     for writer in lease.displaced:
-        # Of the holders only writes are named by an instant; table services leave marks.
+        # Of the holders only writes are named by an instant; table services leave announcements.
         if is_instant_time(writer):
             _clear(table, index, writer)
     finished = finish_announced(fence)

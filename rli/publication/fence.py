@@ -90,11 +90,11 @@ class Fence:
 
     def announce(self, instant: TableInstant, plan: bytes) -> None:
         """Put a plan on the timeline, as a requested instant; from then on every holder of the lease carries it out."""
-        mark = paths.service_mark(instant.time, instant.action)
-        # The mark is the draft of the request itself. It stays after the publication, and leads the next holder of the
+        announcement = paths.announcement(instant.time, instant.action)
+        # The announcement is the draft of the request itself. It stays after the publication, and leads the next holder of the
         # lease to the announced service, however far that got.
-        draft = self.table.storage.draft(mark, plan)
-        self.table.storage.sync(folders=[posixpath.dirname(mark)])
+        draft = self.table.storage.draft(announcement, plan)
+        self.table.storage.sync(folders=[posixpath.dirname(announcement)])
         with self._naming_the_loss(str(instant), "it was not announced, call it again"):
             self.require_held()
             instant.announce_from(draft)
@@ -121,7 +121,7 @@ class Fence:
             change: what the service has changed.
             content: of the completed instant.
         """
-        # A repeat by the next holder: the service had completed, and only its mark was left.
+        # A repeat by the next holder: the service had completed, and only its announcement was left.
         if instant.is_completed:
             return
         self._tell_metadata_table(change)

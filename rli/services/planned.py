@@ -35,17 +35,17 @@ class Finished:
 
 
 class AnnouncedService(Protocol):
-    """A service whose mark tells every later holder of the lease that it may be unfinished."""
+    """A service whose announcement tells every later holder of the lease that it may be unfinished."""
 
     action: ClassVar[str]
-    """What its marks are named by, see ``paths.service_mark``."""
+    """What its announcements are named by, see ``paths.announcement``."""
 
     def resume(self, table: TableDefinition, instant_time: str, fence: Fence) -> Finished:
-        """Finish or drop what a mark names; may be repeated. The caller holds the lease.
+        """Finish or drop what an announcement names; may be repeated. The caller holds the lease.
 
         Args:
             table: the table.
-            instant_time: in the name of the mark.
+            instant_time: in the name of the announcement.
             fence: of the caller.
         """
 
@@ -77,7 +77,7 @@ class PlannedService(AnnouncedService, ABC, Generic[Done]):
     def finish(self, announced: TableInstant, fence: Fence) -> Done:
         """Carry out what was announced, and complete it; may be repeated. The caller holds the lease."""
         done = self._carry_out(announced, fence)
-        announced.table.storage.delete_files([paths.service_mark(announced.time, self.action)])
+        announced.table.storage.delete_files([paths.announcement(announced.time, self.action)])
         return done
 
     def resume(self, table: TableDefinition, instant_time: str, fence: Fence) -> Finished:
@@ -85,7 +85,7 @@ class PlannedService(AnnouncedService, ABC, Generic[Done]):
         announced = TableInstant(table, instant_time, self.action)
         if announced.plan() is None:
             # From here on nobody else can announce it, and it may just have been.
-            table.storage.settle(paths.service_mark(instant_time, self.action))
+            table.storage.settle(paths.announcement(instant_time, self.action))
             if announced.plan() is None:
                 return Finished()
         events.SERVICE_FINISHED.log(table=table.location, instant=instant_time, action=self.action)

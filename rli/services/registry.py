@@ -1,4 +1,4 @@
-"""The services that a dead process may have announced, by what their marks are named by."""
+"""The services that a dead process may have announced, by the names of their announcements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANNOUNCED_SERVICES: Final[Mapping[str, AnnouncedService]] = {service.action: ser
 
 
 def announced_in(table: TableDefinition, files: Iterable[StoredFile]) -> list[tuple[str, AnnouncedService]]:
-    """The services that files of a folder of marks announce, each with the instant in its name.
+    """The services that the files of a folder announce, each with the instant in its name.
 
     Raises:
         UnsupportedTableError: a newer version of rli announced a service that this one does not know.
@@ -40,7 +40,7 @@ def announced_in(table: TableDefinition, files: Iterable[StoredFile]) -> list[tu
                 f"table={table.location} service={action} instant={instant}",
                 remedy="finish it with the newer version: rli index sync TABLE",
             )
-        # Files of other names are not marks.
+        # Files of other names are not announcements.
     return found
 
 
@@ -57,7 +57,7 @@ def finish_announced(fence: Fence) -> Finished:
         # As for prepared files.
         fence.require_held()
     announced = announced_in(table, files)
-    # Only holders of the lease write marks: these files are of none that lives.
+    # Only holders of the lease write announcements: these files are of none that lives.
     table.storage.delete_files(file.path for file in files if file.is_temporary)
     for instant, service in announced:
         finished |= service.resume(table, instant, fence)

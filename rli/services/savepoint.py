@@ -24,7 +24,7 @@ from rli.view.time_travel import require_files_as_of
 _SAVED_BY: Final = "rli"
 
 _DELETION: Final = "deletion"
-"""What the mark of a deletion is named by; it holds the content of the savepoint that goes."""
+"""What the announcement of a deletion is named by; it holds the content of the savepoint that goes."""
 
 
 def create_savepoint(table: TableDefinition, instant_time: str | None, comment: str, fence: Fence) -> str:
@@ -58,14 +58,14 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
         for group, file_slice in sorted(past.slices.items())
     )
     metadata = SavepointMetadata(_SAVED_BY, int(time.time() * 1000), comment, files)
-    mark = paths.service_mark(saved, Action.SAVEPOINT)
-    table.storage.write_bytes(mark, b"")
-    # By the mark a savepoint that was only begun is found, after a power cut too.
-    table.storage.sync(folders=[posixpath.dirname(mark)])
+    announcement = paths.announcement(saved, Action.SAVEPOINT)
+    table.storage.write_bytes(announcement, b"")
+    # By the announcement a savepoint that was only begun is found, after a power cut too.
+    table.storage.sync(folders=[posixpath.dirname(announcement)])
     savepoint = TableInstant(table, saved, Action.SAVEPOINT)
     fence.start(savepoint, NO_CHANGE)
     fence.complete(savepoint, NO_CHANGE, metadata.to_avro())
-    table.storage.delete_files([mark])
+    table.storage.delete_files([announcement])
     return saved
 
 
@@ -79,7 +79,7 @@ class SavepointService(AnnouncedService):
         savepoint = TableInstant(table, instant_time, Action.SAVEPOINT)
         if not savepoint.is_completed:
             savepoint.drop()
-        table.storage.delete_files([paths.service_mark(instant_time, Action.SAVEPOINT)])
+        table.storage.delete_files([paths.announcement(instant_time, Action.SAVEPOINT)])
         return Finished()
 
 
@@ -97,25 +97,25 @@ def delete_savepoint(table: TableDefinition, instant_time: str, fence: Fence) ->
         raise InstantNotFoundError(
             f"no savepoint keeps this commit: instant={instant_time}", remedy="list the savepoints: rli timeline TABLE"
         )
-    # The mark is the announcement: no action of the timeline stands for a deletion.
-    fence.create(paths.service_mark(instant_time, _DELETION), content)
+    # No action of the timeline stands for a deletion: this file alone announces it.
+    fence.create(paths.announcement(instant_time, _DELETION), content)
     SAVEPOINT_DELETION.resume(table, instant_time, fence)
 
 
 class SavepointDeletion(AnnouncedService):
-    """Deletions of savepoints, each announced by its mark."""
+    """Deletions of savepoints, each announced by a file."""
 
     action = _DELETION
 
     def resume(self, table: TableDefinition, instant_time: str, fence: Fence) -> Finished:  # noqa: ARG002  (needs no fence)
-        """Delete the savepoint that a mark names. The caller holds the lease, or has lost it since."""
-        mark = paths.service_mark(instant_time, _DELETION)
-        content = table.storage.read_bytes(mark)
+        """Delete the savepoint that an announcement names. The caller holds the lease, or has lost it since."""
+        announcement = paths.announcement(instant_time, _DELETION)
+        content = table.storage.read_bytes(announcement)
         if content is not None:
             savepoint = TableInstant(table, instant_time, Action.SAVEPOINT)
             savepoint.withdraw_content(content)
             savepoint.drop()
-            table.storage.delete_files([mark])
+            table.storage.delete_files([announcement])
         return Finished()
 
 

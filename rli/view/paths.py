@@ -27,7 +27,7 @@ PREPARED: Final = f"{_FOLDER}/prepared"
 ARCHIVING: Final = f"{_FOLDER}/archiving"
 RECORDS: Final = f"{_FOLDER}/records"
 INDEX: Final = f"{_FOLDER}/index"
-MARKS: Final = f"{_FOLDER}/marks"
+PROBES: Final = f"{_FOLDER}/marks"
 TRANSACTIONS: Final = f"{_FOLDER}/transactions"
 STREAMS: Final = f"{_FOLDER}/streams"
 DELETED_KEYS: Final = f"{_FOLDER}/deleted_keys"
@@ -74,7 +74,7 @@ def commit_content(instant: str) -> str:
     return f"{work_folder(instant)}/commit"
 
 
-def service_mark(instant: str, action: str) -> str:
+def announcement(instant: str, action: str) -> str:
     """Holds the plan of a table service of rli's; once it is announced, every holder of the lease carries it out."""
     return f"{UNDOING if action in UNDOING_ACTIONS else SERVICES}/{instant}.{action}"
 

@@ -170,18 +170,18 @@ def _is_known_by_another_path(table: TableDefinition, index: StoredEntries, plac
 def _look(storage: Storage, table_id: str, known: str) -> _Seen:
     """Compare the table's folder with a known location of the table: a file that is made in one appears in the other."""
     there = Storage(known, storage.options if "://" in known else {})
-    mark = f"{paths.MARKS}/{uuid4().hex}"
+    probe = f"{paths.PROBES}/{uuid4().hex}"
     try:
         content = there.read_bytes(paths.SETTINGS)
         if content is None or TableSettings.from_json(content).table_id != table_id:
             return _Seen.NOTHING
         if there.is_local and storage.is_local and os.path.samefile(there.root, storage.root):
             return _Seen.SAME
-        storage.write_bytes(mark, b"")
+        storage.write_bytes(probe, b"")
         try:
-            return _Seen.SAME if there.exists(mark) else _Seen.OTHER
+            return _Seen.SAME if there.exists(probe) else _Seen.OTHER
         finally:
-            storage.delete_files([mark])
+            storage.delete_files([probe])
     except (OSError, RliError):
         return _Seen.NOTHING
 
