@@ -51,12 +51,21 @@ class ReadSet:
         changed_keys: finds the keys that it looked up, and did nothing about, among those that others changed.
         deleted_keys: finds its keys among those that others deleted with ordering values.
         known_deletes: the deleted keys that it compared its records with; None if it did not.
+        partitions: the paths of partitions that it replaces as a whole: also file groups that are new there count as read.
+            None for all partitions.
     """
 
     groups: frozenset[FileGroupId]
     changed_keys: Callable[[ChangedKeys], SomeKeys] = no_keys
     deleted_keys: Callable[[DeletedKeys], SomeKeys] = no_keys
     known_deletes: DeletedKeys | None = None
+    partitions: frozenset[str] | None = frozenset()
+
+    def groups_among(self, now: Snapshot) -> frozenset[FileGroupId]:
+        """The file groups that it depends on, with those that are in its partitions by now (P51)."""
+        if self.partitions is None:
+            return self.groups | frozenset(now.slices)
+        return self.groups | {file_slice.group for file_slice in now.slices.of_partitions(self.partitions)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +173,7 @@ class PlannedCommit:
         written = {stat.group: stat for stat in self.change.written}
         # File groups that were read count, even without any change to them: a record that came too late there would come in
         # time if another commit had removed the newer one (P5).
-        groups = self.read.groups | self.change.groups
+        groups = self.read.groups_among(current) | self.change.groups
         contested = [change.group for change in changed_groups(self.state.snapshot, current, groups)]
         if not contested:
             return

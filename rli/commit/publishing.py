@@ -25,7 +25,7 @@ def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None)
         turn: name of the write's own turn, if it has one.
     """
     # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
-    if not (prepared.stats or prepared.deleted_keys or begun.caller.is_given):
+    if not (prepared.stats or prepared.replaced or prepared.deleted_keys or begun.caller.is_given):
         return _ended_unchanged(begun, prepared)
     published: PublishedWrite | None = None
     promoted: list[str] = []

@@ -28,6 +28,7 @@ from rli.write.operations.by_condition import delete_where, update_where
 from rli.write.operations.delete import delete
 from rli.write.operations.insert import insert
 from rli.write.operations.merge import MergeChoices, merge
+from rli.write.operations.overwrite import Partitions, drop_partitions, overwrite_partitions
 from rli.write.operations.upsert import upsert
 from rli.write.options import WriteOptions, pass_over
 
@@ -402,4 +403,97 @@ class TableWriting:
         options = WriteOptions.of(attempts, transaction, metadata, on_step, dry_run=dry_run)
         return self._opened.write_with(
             lambda definition, index: update_where(definition, index, LocalEngine(), where, values, options)
+        )
+
+    def overwrite_partitions(  # noqa: PLR0913  (the choices of a write)
+        self,
+        records: Any,
+        *,
+        partitions: Partitions | None = None,
+        on_partition_change: OnPartitionChange | str | None = None,
+        on_duplicates: OnDuplicates | str = OnDuplicates.SKIP,
+        attempts: int | None = None,
+        transaction: tuple[str, int] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        on_step: Callable[[Step], None] = pass_over,
+    ) -> CommitResult:
+        """Replace the partitions of the records by the records, in one commit; Hudi's ``insert_overwrite``.
+
+        What these partitions held is gone, but for the records of the batch: their keys count as updated, those that are gone
+        as deleted. A key of the records that is in a partition that stays moves. No ordering value is compared with stored
+        records. Nothing is kept of keys that are gone: a late event of such a key is inserted again. If others write into one of
+        the partitions meanwhile, the next attempt replaces what they have written.
+
+        Args:
+            records: as for ``upsert``, with all columns of the table, and without deletes.
+            partitions: paths of partitions that are replaced also if the records have none of them, such as
+                ``["day=2026-11-25"]``; "all" for the whole table. Without records, they end up empty.
+            on_partition_change: "move", or "fail" to refuse keys that are in another partition than their records say.
+            on_duplicates: as for ``upsert``.
+            attempts: as for ``upsert``.
+            transaction: as for ``upsert``. A repeat names the same partitions, too.
+            metadata: as for ``upsert``.
+            dry_run: as for ``upsert``.
+            on_step: as for ``upsert``.
+
+        Example:
+            >>> rome = pa.table({"id": ["a", "r"], "city": ["Rome", "Rome"], "ts": [1, 1]})
+            >>> done = table.overwrite_partitions(rome)
+            >>> done.inserted, done.updated, done.deleted
+            (1, 1, 1)
+
+        Raises:
+            InvalidInputError: there are no records, and no partitions are named; or records are marked as deleted.
+            SettingsError: the index computes the file groups of records: bucket indexes.
+            RliError: otherwise as for ``upsert``.
+        """
+        source = as_arrow_table(records)
+        options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates, dry_run=dry_run)
+        return self._opened.write_with(
+            lambda definition, index: overwrite_partitions(
+                definition,
+                index,
+                LocalEngine(),
+                source,
+                options,
+                partitions=partitions,
+                on_partition_change=on_partition_change,
+            )
+        )
+
+    def drop_partitions(
+        self,
+        partitions: Sequence[str],
+        *,
+        attempts: int | None = None,
+        transaction: tuple[str, int] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        on_step: Callable[[Step], None] = pass_over,
+    ) -> CommitResult:
+        """Remove all records of some partitions; Hudi's ``delete_partition``.
+
+        Partitions that the table does not have are passed over. The files go with a later clean.
+
+        Args:
+            partitions: their paths, such as ``["day=2026-11-25"]``.
+            attempts: as for ``upsert``.
+            transaction: as for ``upsert``. A repeat names the same partitions.
+            metadata: as for ``upsert``.
+            dry_run: as for ``upsert``.
+            on_step: as for ``upsert``.
+
+        Example:
+            >>> table.drop_partitions(["Rome"]).deleted
+            2
+
+        Raises:
+            InvalidInputError: no partitions are named.
+            SettingsError: as for ``overwrite_partitions``.
+            RliError: otherwise as for ``upsert``.
+        """
+        options = WriteOptions.of(attempts, transaction, metadata, on_step, dry_run=dry_run)
+        return self._opened.write_with(
+            lambda definition, index: drop_partitions(definition, index, LocalEngine(), partitions, options)
         )

@@ -42,7 +42,7 @@ def test_steps_are_reported_once_per_file(template: Path, tmp_path: Path) -> Non
     assert {step: steps.count(step) for step in Step} == {step: 2 if step in REPEATED else 1 for step in Step}
 
 
-@pytest.mark.parametrize("write", ["upsert", "delete", "merge", "delete_where", "update_where"])
+@pytest.mark.parametrize("write", ["upsert", "delete", "merge", "delete_where", "update_where", "overwrite"])
 @pytest.mark.parametrize("occurrence", [1, 2])
 @pytest.mark.parametrize("step", list(Step))
 def test_a_kill_at_a_step(copies: Copies, write: str, step: Step, occurrence: int) -> None:
@@ -64,7 +64,9 @@ def test_kill_at_step_with_index_server(copies: Copies, server_url: str, step: S
 
 
 @pytest.mark.invariant("P1", "P2")
-@pytest.mark.parametrize("write", ["upsert", "delete", "merge", "delete_where", "update_where", "rollback"])
+@pytest.mark.parametrize(
+    "write", ["upsert", "delete", "merge", "delete_where", "update_where", "overwrite", "rollback"]
+)
 def test_a_kill_at_every_change(copies: Copies, write: str) -> None:
     points: list[str] = []
     folder = copies.make()

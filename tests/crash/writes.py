@@ -51,6 +51,9 @@ CHANGES: Final = [
 GONE_WHERE: Final = "city = 'x' or v * 2 > 3"
 CHANGED_WHERE: Final = ("city != 'z'", {"v": "v + 10"})
 
+OVERWRITING: Final[list[Version]] = [("a", "x", 0, 3.0), ("d", "new", 0, 3.0), ("h", "x", 3, 3.0), ("i", "x", 3, 3.0)]
+"""Replaces x, with a known key that is older than the stored record, and new, which is empty; takes a key from y."""
+
 BEFORE_SECOND: Final[Rows] = upserted({}, FIRST).rows
 BEFORE: Final[Rows] = upserted(BEFORE_SECOND, SECOND).rows
 AFTER: Final[dict[str, Rows]] = {
@@ -59,6 +62,10 @@ AFTER: Final[dict[str, Rows]] = {
     "merge": deleted(upserted(BEFORE, BATCH).rows, GONE).rows,
     "delete_where": deleted(BEFORE, [key for key, row in BEFORE.items() if row[1] == "x" or row[3] * 2 > 3]).rows,
     "update_where": {key: (*row[:3], row[3] + 10) if row[1] != "z" else row for key, row in BEFORE.items()},
+    "overwrite": {
+        **{key: row for key, row in BEFORE.items() if row[1] not in ("x", "new")},
+        **{row[0]: row for row in OVERWRITING},
+    },
     "rollback": BEFORE_SECOND,
     "restore": BEFORE_SECOND,
     "cluster": BEFORE,
@@ -122,6 +129,8 @@ def write_and_die_at_step(folder: Path, write: str, step: Step, occurrence: int)
         table.delete_where(GONE_WHERE, on_step=on_step)
     elif write == "update_where":
         table.update_where(*CHANGED_WHERE, on_step=on_step)
+    elif write == "overwrite":
+        table.overwrite_partitions(records(*OVERWRITING), on_step=on_step)
     elif write == "cluster":
         table.cluster(on_step=on_step)
     else:
@@ -163,6 +172,8 @@ def do_write(table: Table, write: str) -> None:
         table.delete_where(GONE_WHERE)
     elif write == "update_where":
         table.update_where(*CHANGED_WHERE)
+    elif write == "overwrite":
+        table.overwrite_partitions(records(*OVERWRITING))
     elif write == "restore":
         table.restore(table.snapshot().timeline.completed_writes[0].time)
     elif write == "cluster":

@@ -10,7 +10,7 @@ from rli.index.record.log.record import LogRecord
 from rli.index.record.sync.actions import FOLLOWED, action_of
 from rli.index.record.sync.following import Evidence, LogAction
 from rli.index.record.sync.foreign_commits import ForeignCommits
-from rli.index.record.sync.own_commits import Clustering, OwnCommit
+from rli.index.record.sync.own_commits import OwnCommit, OwnReplacement
 from rli.index.record.sync.read_from_files import Expiry, ReadFromFiles, UnknownAction
 from rli.index.record.sync.undoing import Rereading, Undoing
 from tests.support.log_drafts import commit_draft
@@ -18,7 +18,7 @@ from tests.support.log_drafts import commit_draft
 KINDS = {
     "commit": OwnCommit,
     "deltacommit": OwnCommit,
-    "replacecommit": Clustering,
+    "replacecommit": OwnReplacement,
     "rollback": Undoing,
     "restore": Undoing,
     actions.FOREIGN: ForeignCommits,

@@ -1,4 +1,4 @@
-"""Commands that change a table: create, upsert, merge, insert, delete, update."""
+"""Commands that change a table: create, upsert, merge, insert, overwrite, delete, update."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 import typer
 
 import rli
-from rli.cli.engines.choice import Engine, EngineName, SupportsParquetFiles, open_engine
-from rli.cli.engines.options import InsertOptions, MergeOptions, UpsertOptions, WriteOptions
+from rli.cli.engines.choice import Engine, EngineName, LocalEngine, SupportsParquetFiles, open_engine
+from rli.cli.engines.options import InsertOptions, MergeOptions, OverwriteOptions, UpsertOptions, WriteOptions
 from rli.cli.files.column_types import ExpectedColumns
 from rli.cli.files.declared_types import parse_column_types
 from rli.cli.files.given_file import STANDARD_INPUT
@@ -91,6 +91,14 @@ def register(app: typer.Typer) -> None:
         insert,
         "rli insert events day1.jsonl day2.jsonl",
         "rli insert customers new.csv --on-existing fail --dry-run",
+    )
+    add_command(
+        app,
+        overwrite,
+        "rli overwrite trips day1.parquet day1-late.jsonl",
+        "rli overwrite trips empty.parquet --partition day=2026-11-25",
+        "rli overwrite trips all.parquet --all --dry-run",
+        "rli overwrite trips --drop --partition day=2026-11-25",
     )
     add_command(
         app,
@@ -533,6 +541,78 @@ def _write_file(engine: Engine, source: _Source, batch: RecordFile, options: Wri
         expected = ExpectedColumns.of(source.table, source.declared)
         records = batch.read(expected, rename_columns=source.rename_columns)
         return engine.write(source.table, records, options, on_step)
+
+
+def overwrite(
+    table: TableArgument,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE", help="Records, in the formats of rli upsert. All files are one commit.", show_default=False
+        ),
+    ] = None,
+    *,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH", help="Replace this partition, too: also if no record is in it. Repeat.", show_default=False
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Replace the whole table.")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="Remove the named partitions. Give no files.")] = False,
+    on_partition_change: OnPartitionChangeOption = None,
+    on_duplicates: OnDuplicatesOption = OnDuplicates.SKIP,
+    file_format: FormatOption = None,
+    rename_columns: RenameOption = False,
+    column_type: ColumnTypeOption = None,
+    transaction: TransactionOption = None,
+    metadata: MetadataOption = None,
+    dry_run: DryRunOption = False,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Replace the partitions of the records by the records, in one commit.
+
+    What the partitions held is gone, but for keys that are among the records. Keys that are in other partitions move. No ordering
+    value is compared with stored records. --drop removes partitions.
+    """
+    named, kept = parse_transaction(transaction), parse_metadata(metadata)
+    if drop == bool(files) or (drop and (everything or not partition)):
+        raise InvalidInputError(
+            f"either files or partitions to drop: files={files or []} drop={drop}",
+            remedy="give files, or --drop with --partition PATH",
+        )
+    opened = rli.open_table(table, index=index)
+    label = ", ".join((files or []) if not drop else (partition or []))
+    with write_progress(label, is_silent=dry_run) as on_step:
+        if drop:
+            result = opened.drop_partitions(
+                partition or [], transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step
+            )
+        else:
+            source = _Source(opened, files or [], rename_columns, parse_column_types(column_type), file_format)
+            chosen = OverwriteOptions(
+                "all" if everything else partition, on_partition_change, on_duplicates, named, kept, dry_run
+            )
+            result = LocalEngine().write(opened, _together(source), chosen, on_step)
+    report(result, as_json=as_json, render=lambda: print_facts(_summary(label, result)))
+
+
+def _together(source: _Source) -> pa.Table:
+    """The records of all files: a partition that is in two of them is replaced by both."""
+    parts = []
+    for path in source.files:
+        batch = RecordFile.at(path, source.kind)
+        with failures_placed(batch.file, batch.place):
+            expected = ExpectedColumns.of(source.table, source.declared)
+            parts.append(batch.read(expected, rename_columns=source.rename_columns))
+    try:
+        return pa.concat_tables(parts, promote_options="default")
+    except pa.ArrowException as error:
+        raise InvalidInputError(
+            f"the files have columns of different types: files={list(source.files)} ({error})",
+            remedy="name their types with --column-type",
+        ) from error
 
 
 def delete(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from rli.model import CommitResult, MissingColumns, OnDuplicates, OnExisting, OnPartitionChange
+from rli.write.operations.overwrite import Partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,34 @@ class MergeOptions(UpsertOptions):
     when: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class OverwriteOptions:
+    """How partitions are overwritten; ``Table.overwrite_partitions`` describes each option.
+
+    Attributes:
+        partitions: replaced beside those of the records; "all" for the whole table.
+        on_partition_change: None for what the table's settings say.
+        on_duplicates: what happens if several records have one key.
+        transaction: of the caller.
+        metadata: of the caller.
+        dry_run: only tell what the write would do; for the engine of this process.
+    """
+
+    verb: ClassVar[str] = "overwrite_partitions"
+    partitions: Partitions | None = None
+    on_partition_change: OnPartitionChange | None = None
+    on_duplicates: OnDuplicates = OnDuplicates.SKIP
+    transaction: tuple[str, int] | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of the verb that every engine takes."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "dry_run"}
+
+
 Verb = Callable[..., CommitResult]
 
-WriteOptions = UpsertOptions | InsertOptions | MergeOptions
+WriteOptions = UpsertOptions | InsertOptions | MergeOptions | OverwriteOptions
 """Names the verb, too: a function of an engine and a method of ``Table``."""

@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import TOGETHER_BYTES, FileGroupResult, FileGroupTarget, WriteContext, write_file_groups
 from rli.index.placing import Placement
+from rli.locations import named_groups
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from rli.write.rows.by_file_group import place
@@ -31,9 +34,11 @@ class RowPlacing:
 
     Attributes:
         placements: partition path → where its new records go.
+        replaced: file groups that are replaced as a whole: no row removes a record from them.
     """
 
     placements: Mapping[str, Placement]
+    replaced: frozenset[FileGroupId] = frozenset()
 
     def place(self, new: pa.Table) -> pa.Table:
         """Rows of new and moving records with their file group, and for each move the row that leaves the old one."""
@@ -41,7 +46,13 @@ class RowPlacing:
             return new
         placed = place(new, self.placements)
         moves = pc.equal(placed.column(work_rows.CHANGE), int(Change.MOVE_IN))
+        if self.replaced:
+            moves = pc.and_not(moves, pa.array(self._is_from_replaced(placed)))
         return pa.concat_tables([placed, departures(placed.filter(moves))]) if pc.any(moves).as_py() else placed
+
+    def _is_from_replaced(self, rows: pa.Table) -> NDArray[np.bool_]:
+        prior = named_groups(*(rows.column(name).combine_chunks() for name in work_rows.PRIOR_FILE_GROUP))
+        return np.array([group in self.replaced for group in prior.groups], np.bool_)[prior.codes]
 
 
 @dataclass(frozen=True, slots=True)

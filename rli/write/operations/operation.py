@@ -26,6 +26,7 @@ from rli.commit.write_basis import WriteBasis
 from rli.errors import CorruptTableError, SchemaError
 from rli.hudi.table_features import require_writable
 from rli.hudi.table_keys import TableKeys
+from rli.hudi.timeline.instant import Action
 from rli.index.contract import TableIndex
 from rli.model import CommitResult, Scope
 from rli.view.caller_metadata import CallerMetadata
@@ -47,6 +48,9 @@ class Operation(ABC):
 
     name: ClassVar[str]
     """As Hudi has it in the commit, such as ``UPSERT``."""
+
+    action: ClassVar[Action] = Action.COMMIT
+    """Of its instants."""
 
     @property
     def verb(self) -> str:
@@ -111,7 +115,16 @@ def run(
             caller = options.caller_of(operation.verb, request.received)
             prepare = partial(operation.prepare, request=request, engine=engine)
             try:
-                return written(operation.name, table, index, engine, prepare, options=options, caller=caller)
+                return written(
+                    operation.name,
+                    table,
+                    index,
+                    engine,
+                    prepare,
+                    options=options,
+                    caller=caller,
+                    action=operation.action,
+                )
             except KeyTypesChangedError:
                 present = table_keys(table)
                 if present == keys:
@@ -128,6 +141,7 @@ def written(
     *,
     options: WriteOptions,
     caller: CallerMetadata,
+    action: Action = Action.COMMIT,
 ) -> CommitResult:
     """Try a write until it is published, and maintain the table if that is due; or only tell what it would do.
 
@@ -139,12 +153,13 @@ def written(
         prepare: the work of an attempt, or of a dry run.
         options: of the write.
         caller: what is kept with the commit.
+        action: of the instant.
     """
     if options.dry_run:
         return dry_run(table, index, options.on_step, caller, prepare)
     outcome = write_until_published(
         table,
-        partial(BegunWrite.begin, table, index, engine.tasks, options.on_step, caller=caller),
+        partial(BegunWrite.begin, table, index, engine.tasks, options.on_step, action, caller),
         prepare,
         options.attempts_of(table),
         name,

@@ -38,6 +38,7 @@ def plan_write(
     bytes_per_row: float,
     *,
     most_rewritten: float = math.inf,
+    replaced: frozenset[FileGroupId] = frozenset(),
 ) -> WritePlan:
     """Plan how the rows of a write become base files.
 
@@ -47,24 +48,28 @@ def plan_write(
         profile: counts of its rows, without late moves.
         bytes_per_row: an estimate.
         most_rewritten: see ``plan_placements``.
+        replaced: file groups that the write replaces: they take no record, and records leave them without being removed.
 
     Raises:
         CorruptIndexError: the index names a file group that is not in the table.
     """
-    placements = _placements(write, profile, bytes_per_row, most_rewritten)
+    placements = _placements(write, profile, bytes_per_row, most_rewritten, replaced)
     # A record that leaves costs nothing here: it is counted where it arrives.
     rows = Counter(profile.changed)
-    rows.update(dict.fromkeys(profile.leaving, 0))
+    rows.update(dict.fromkeys(profile.leaving.keys() - replaced, 0))
     for partition_path, placement in placements.items():
         for file_id, taken in placement.records_by_file_id():
             rows[FileGroupId(partition_path, file_id)] += taken
-    slices = {**write.snapshot.slices.of_groups(rows), **require_slices(write.snapshot.slices, profile.origins)}
+    slices = {
+        **write.snapshot.slices.of_groups(rows),
+        **require_slices(write.snapshot.slices, profile.origins - replaced),
+    }
     sizes = {
         group: (slices[group].size if group in slices else 0) + count * bytes_per_row for group, count in rows.items()
     }
     if isinstance(write.index, AppliesSections) and sum(profile.new.values()) > write.index.keys_together:
         context = replace(context, sections_of=write.index.sections_of)
-    return WritePlan(RowPlacing(placements), FileGroupWriting(context, slices), sizes)
+    return WritePlan(RowPlacing(placements, replaced), FileGroupWriting(context, slices), sizes)
 
 
 def tagged_rows(
@@ -157,7 +162,11 @@ def run_plan(write: WriteBasis, rows: TaggedRows, plan: WritePlan) -> Sequence[F
 
 
 def _placements(
-    write: WriteBasis, profile: WorkloadProfile, bytes_per_row: float, most_rewritten: float
+    write: WriteBasis,
+    profile: WorkloadProfile,
+    bytes_per_row: float,
+    most_rewritten: float,
+    replaced: frozenset[FileGroupId],
 ) -> Mapping[str, Placement]:
     new = profile.new
     if not new:
@@ -167,7 +176,7 @@ def _placements(
     return plan_placements(
         new,
         write.bytes_per_record(bytes_per_row),
-        write.snapshot.slices.of_partitions(new),
+        [found for found in write.snapshot.slices.of_partitions(new) if found.group not in replaced],
         write.table.require_settings(),
         new_file_id,
         most_rewritten=most_rewritten,

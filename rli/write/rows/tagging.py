@@ -9,9 +9,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.errors import InvalidInputError
 from rli.file_group import work_rows
 from rli.file_group.merge import require_absent
 from rli.file_group.work_rows import Change
+from rli.hudi.meta_columns import IS_DELETED
 from rli.hudi.schema_evolution import fitted as fitted_column
 from rli.hudi.schema_evolution import require_columns
 from rli.index.locators import Locator
@@ -111,6 +113,35 @@ class InsertTagging:
             may_be_late=self.on_existing is OnExisting.SKIP,
         )
         return TaggedBatch(rows, len(keys) - new + left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteTagging:
+    """Tags the records of an overwrite: the partitions that they name take all of them anew. Picklable.
+
+    Records whose key is in their partition are inserts with a prior location: the file group there is replaced.
+
+    Attributes:
+        schema: of the records after the write.
+    """
+
+    schema: pa.Schema
+
+    def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
+        if marked(keyed).any():
+            raise InvalidInputError(
+                f"an overwrite takes no deletes: column={IS_DELETED}",
+                remedy="leave these rows out: what is not among the records goes",
+            )
+        fitting = fitted(keyed, self.schema)
+        keys, wanted = (fitting.column(name).combine_chunks() for name in KEY_COLUMNS)
+        rows = to_work_rows(fitting, locator.locate(keys, wanted), OnPartitionChange.MOVE)
+        stays = pc.equal(rows.column(work_rows.CHANGE), int(Change.UPDATE))
+        changes = pc.if_else(stays, pa.scalar(int(Change.INSERT), pa.int8()), rows.column(work_rows.CHANGE))
+        for name, column in ((work_rows.CHANGE, changes), (work_rows.FILE_ID, pa.nulls(rows.num_rows, pa.string()))):
+            position = rows.schema.get_field_index(name)
+            rows = rows.set_column(position, rows.schema.field(position), column)
+        return TaggedBatch(rows)
 
 
 @dataclass(frozen=True, slots=True)

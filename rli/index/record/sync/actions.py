@@ -11,7 +11,7 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
 from rli.index.record.sync.following import LogAction, TimelineAction
 from rli.index.record.sync.foreign_commits import ForeignCommits
-from rli.index.record.sync.own_commits import Clustering, OwnCommit
+from rli.index.record.sync.own_commits import OwnCommit, OwnReplacement
 from rli.index.record.sync.read_from_files import Expiry, ReadFromFiles, UnknownAction
 from rli.index.record.sync.undoing import Rereading, Undoing
 from rli.view.snapshot import Snapshot
@@ -19,7 +19,7 @@ from rli.view.snapshot import Snapshot
 _FOREIGN: Final = ForeignCommits()
 _ACTIONS: Final[tuple[LogAction, ...]] = (
     OwnCommit(),
-    Clustering(),
+    OwnReplacement(),
     _FOREIGN,
     Undoing(),
     Rereading(),

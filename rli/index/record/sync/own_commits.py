@@ -62,22 +62,29 @@ class OwnCommit(TimelineAction):
             yield
 
 
-class Clustering(OwnCommit):
-    """A commit that puts records elsewhere.
+class OwnReplacement(OwnCommit):
+    """A commit that replaces file groups: a clustering, which puts records elsewhere, or an overwrite, which ends them.
 
-    The first of its sequences is not used; the others are of the keys that it put elsewhere, one for each instant since
-    which any of them have been where they are.
+    An overwrite is as other commits. Of a clustering, the first sequence is not used; the others are of the keys that it put
+    elsewhere, one for each instant since which any of them have been where they are.
     """
 
     names = frozenset({Action.REPLACE_COMMIT})
 
     def draft(self, following: Following, instants: Sequence[Instant]) -> RecordDraft:
         draft, storage = super().draft(following, instants), following.storage
+        [instant] = instants
+        if not following.snapshot.change(instant).keeps_records:
+            return draft
         journals = require_journals(storage, draft.writer)
         kept = sorted({prior for journal in journals for prior in journal.prior_instants(storage)})
         return replace(draft, located_at=(*draft.located_at, *kept))
 
     def apply(self, following: Following, record: LogRecord) -> Iterator[None]:
+        if len(record.located_at) == 1:
+            # Of no clustering: each key that one puts elsewhere has been somewhere since an instant.
+            yield from super().apply(following, record)
+            return
         storage, instant = following.storage, record.instant or ""
         task = partial(apply_clustering, storage, following.index, record)
         for _ in following.runner_for([instant]).run(task, require_journals(storage, instant)):

@@ -1,0 +1,33 @@
+"""rli overwrite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Rli
+
+
+def test_all_files_are_one_commit(rli: Rli, trips: str, tmp_path: Path) -> None:
+    first = rli("read", trips, "--json").json[0]
+    paths = []
+    for number in range(2):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text(f'{{"id": "n{number}", "city": "{first["city"]}", "ts": 1, "fare": 1.0}}\n')
+        paths.append(str(path))
+    told = rli("overwrite", trips, *paths, "--dry-run", "--json").json
+    done = rli("overwrite", trips, *paths, "--json").json
+    assert (told["inserted"], told["deleted"]) == (done["inserted"], done["deleted"])
+    here = [row["id"] for row in rli("read", trips, "--json").json if row["city"] == first["city"]]
+    assert sorted(here) == ["n0", "n1"]
+    dropped = rli("overwrite", trips, "--drop", "--partition", first["city"], "--json").json
+    assert dropped["deleted"] == 2
+
+
+def test_files_or_partitions_to_drop(rli: Rli, trips: str, tmp_path: Path) -> None:
+    path = tmp_path / "n.jsonl"
+    path.write_text('{"id": "n", "city": "Rome", "ts": 1, "fare": 1.0}\n')
+    before = rli("timeline", trips, "--json").json
+    assert "either files or" in rli("overwrite", trips, status=2).err
+    assert "either files or" in rli("overwrite", trips, "--drop", status=2).err
+    assert "either files or" in rli("overwrite", trips, str(path), "--drop", "--partition", "x", status=2).err
+    assert rli("timeline", trips, "--json").json == before
