@@ -56,11 +56,13 @@ class LeaseQueue:
         # A holder that dies within these milliseconds is found by the next look: only the time is lost.
         if stored is not None and stored == self._stored and now < self._held_until:
             return False
-        self._stored, self._held_until = stored, now + _SIGN_OF_LIFE_SECONDS
+        self._stored = stored
         self._holder = None if stored is None else Holding.from_json(stored)
         # Not ``is_over``: the record's own expiry is by the holder's clock, and a waiting process has time to watch
         # instead (P10).
         is_free = stored is None or self._watch.has_lapsed(stored)
+        # A record that has lapsed, and that the caller could not replace, stays free at each look.
+        self._held_until = now if is_free else now + _SIGN_OF_LIFE_SECONDS
         if self._holder is not None and not (is_free or self._is_logged) and self.seconds >= _LONG_SECONDS:
             self._is_logged = True
             self._log(self._holder)
