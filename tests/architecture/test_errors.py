@@ -38,7 +38,7 @@ def test_every_error_keeps_its_remedy(kind: type[errors.RliError]) -> None:
     assert (copy.problem, copy.remedy) == ("lock is held: key=k1", "wait; then try again")
 
 
-def test_a_remedy_is_no_part_of_words() -> None:
+def test_remedies_stand_apart_from_words() -> None:
     error = errors.RliError("locks are held: k1; k2")
     assert (error.problem, error.remedy) == ("locks are held: k1; k2", None)
 

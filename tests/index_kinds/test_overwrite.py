@@ -195,7 +195,7 @@ def test_what_comes_meanwhile_is_replaced(kind: Kind, tmp_path: Path) -> None:
 
 
 @every_kind
-def test_an_upsert_after_an_overwrite_decides_anew(kind: Kind, tmp_path: Path) -> None:
+def test_upserts_after_overwrites_decide_anew(kind: Kind, tmp_path: Path) -> None:
     with kind.create(tmp_path) as table, open_table(table.location) as other:
         table.upsert(records(("a", "x", 5, 1.0), ("b", "x", 5, 1.0)))
         came = Once(Step.WRITTEN, lambda: other.overwrite_partitions(records(("c", "x", 1, 1.0))))

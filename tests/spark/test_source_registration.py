@@ -13,6 +13,6 @@ import rli_spark
 @pytest.mark.spark
 @pytest.mark.skip_allowed("PySpark 4 has Python data sources")
 @pytest.mark.skipif(not pyspark.__version__.startswith("3."), reason="PySpark 4 has Python data sources")
-def test_spark_3_is_told_what_to_use(spark: SparkSession) -> None:
+def test_spark_3_learns_what_to_use(spark: SparkSession) -> None:
     with pytest.raises(rli.SettingsError, match=r"no Python data sources.*rli_spark\.read"):
         rli_spark.register(spark)

@@ -64,7 +64,7 @@ def test_writes_equal_model_with_many_files(trips: Table, seed: int) -> None:
         check_stored(trips)
 
 
-def test_parts_of_any_size_write_the_same(trips: Table) -> None:
+def test_parts_of_any_size_agree(trips: Table) -> None:
     trips.upsert(records(*((key, _CITIES[number % 60], 1, 1.0) for number, key in enumerate(_KEYS))))
     snapshot, storage = trips.snapshot(), trips.definition.storage
     assert snapshot.schema is not None
