@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from rli.errors import UnsupportedTableError
-from rli.hudi.file_names import EXTENSION, BaseFileName
+from rli.hudi.file_names import LogFileName, data_file_name
 from rli.model import FileGroupId
 from rli.storage import Storage, StoredFile
 from rli.view.file_slices import DataFile, FileSlice
-
-_OTHER_FORMATS: Final = (".lance", ".orc", ".hfile")
 
 
 class FileListing(Protocol):
@@ -67,13 +66,12 @@ def files_written_at(storage: Storage, instant: str) -> list[str]:
 
 def _slices_of(files: Iterable[StoredFile]) -> Iterator[FileSlice]:
     for file in files:
-        folder, _, file_name = file.path.rpartition("/")
-        if file_name.endswith(_OTHER_FORMATS) or ".log." in file_name:
+        name = data_file_name(file.path)
+        if isinstance(name, LogFileName):
             raise UnsupportedTableError(
-                f"the table holds a file that is not a Parquet base file: file={file.path}",
-                remedy="rli reads copy-on-write tables with Parquet base files",
+                f"the table holds a log file, as merge-on-read tables do: file={file.path}",
+                remedy="rli reads copy-on-write tables: copy its rows into one",
             )
-        if file_name.startswith(".") or not file_name.endswith(EXTENSION):
-            continue
-        name = BaseFileName.parse(file_name)
-        yield FileSlice(FileGroupId(folder, name.file_id), name.instant, DataFile(file.path, file.size))
+        if name is not None:
+            folder = posixpath.dirname(file.path)
+            yield FileSlice(FileGroupId(folder, name.file_id), name.instant, DataFile(file.path, file.size))
