@@ -1,0 +1,83 @@
+"""Partitions of the metadata table: their names, and the ids of their file groups.
+
+The number of file groups of a partition is kept nowhere: a reader counts the ids in the partition's folder.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final
+
+METADATA_FOLDER: Final = ".hoodie/metadata"
+"""Folder of the metadata table, relative to the table."""
+
+_GROUP: Final = re.compile(r"(?P<owner>.+)-(?P<number>\d{4,})-\d+", re.ASCII)
+
+
+class PartitionKind(StrEnum):
+    """What a partition of the metadata table holds; the value is the name of the partition, or begins it."""
+
+    FILES = "files"
+    COLUMN_STATS = "column_stats"
+    BLOOM_FILTERS = "bloom_filters"
+    PARTITION_STATS = "partition_stats"
+    RECORD_INDEX = "record_index"
+    SECONDARY_INDEX = "secondary_index_"
+    EXPRESSION_INDEX = "expr_index_"
+
+    @property
+    def is_prefix(self) -> bool:
+        """True if many partitions may be of this kind, each with a name of its own."""
+        return self.value.endswith("_")
+
+
+_PREFIXES: Final = {PartitionKind.COLUMN_STATS.value: "col-stats"}
+"""Of ids of file groups, where they are not the partition's name with dashes."""
+
+
+def kind_of(partition: str) -> PartitionKind | None:
+    """The kind of a partition; None for a name that no known version of Hudi gives.
+
+    Example:
+        >>> kind_of("secondary_index_city")
+        <PartitionKind.SECONDARY_INDEX: 'secondary_index_'>
+    """
+    for kind in PartitionKind:
+        if partition == kind or (kind.is_prefix and partition.startswith(kind) and partition != kind):
+            return kind
+    return None
+
+
+def file_id(partition: str, group: int, data_partition: str = "") -> str:
+    """Id of a file group of the metadata table.
+
+    Args:
+        partition: of the metadata table.
+        group: number of the file group within the partition, from 0.
+        data_partition: escaped partition path of the table, where each has file groups of its own (partitioned
+            record index); "" otherwise.
+
+    Example:
+        >>> file_id("column_stats", 1)
+        'col-stats-0001-0'
+    """
+    owner = _PREFIXES.get(partition, partition.replace("_", "-"))
+    return f"{owner}-{data_partition}-{group:04d}-0" if data_partition else f"{owner}-{group:04d}-0"
+
+
+def data_partition_of(file_id: str, partition: str) -> str | None:
+    """The escaped partition path of the table in the id of a file group; "" if the id has none.
+
+    Args:
+        file_id: of a file group in the partition's folder.
+        partition: of the metadata table.
+
+    Returns:
+        None if the id does not belong to the partition.
+    """
+    match = _GROUP.fullmatch(file_id)
+    owner = _PREFIXES.get(partition, partition.replace("_", "-"))
+    if match is None or not f"{match['owner']}-".startswith(f"{owner}-"):
+        return None
+    return match["owner"][len(owner) + 1 :]

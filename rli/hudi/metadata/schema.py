@@ -1,0 +1,113 @@
+"""Avro schema of the records of the metadata table, as Hudi 1.1 and later declare it.
+
+Older releases declare fewer fields, in the same order. Values that this schema writes are also read by Hudi 0.15,
+which resolves the schema beside the values against its own.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from rli.hudi.timeline.schema_parts import TEXT, Schema, array_of, map_of, optional, record, required
+
+_NAMESPACE: Final = "org.apache.hudi.avro.model."
+_META_COLUMNS: Final = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+_DECIMAL: Final = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}
+_TIME: Final = {"type": "long", "logicalType": "time-micros"}
+_WRAPPED: Final[dict[str, Any]] = {
+    "BooleanWrapper": "boolean",
+    "IntWrapper": "int",
+    "LongWrapper": "long",
+    "FloatWrapper": "float",
+    "DoubleWrapper": "double",
+    "BytesWrapper": "bytes",
+    "StringWrapper": TEXT,
+    "DateWrapper": "int",
+    "DecimalWrapper": _DECIMAL,
+    "TimeMicrosWrapper": _TIME,
+    "TimestampMicrosWrapper": "long",
+    "LocalDateWrapper": "int",
+}
+_ARRAY: Final = "ArrayWrapper"
+
+
+def _defaulted(name: str, kind: object, default: object) -> Schema:
+    return {"name": name, "type": kind, "default": default}
+
+
+def _bounds() -> tuple[Schema, Schema]:
+    """The smallest and the greatest value; wrappers are declared in the first and named in the second."""
+    names = [_NAMESPACE + name for name in _WRAPPED]
+    wrappers = [record(name, required("value", kind)) for name, kind in _WRAPPED.items()]
+    array = record(_ARRAY, optional("wrappedValues", array_of(["null", *names])))
+    return (
+        _defaulted("minValue", ["null", *wrappers, array], None),
+        _defaulted("maxValue", ["null", *names, array["name"]], None),
+    )
+
+
+_FILE: Final = record("HoodieMetadataFileInfo", required("size", "long"), required("isDeleted", "boolean"))
+_BLOOM_FILTER: Final = record(
+    "HoodieMetadataBloomFilter",
+    required("type", TEXT),
+    required("timestamp", TEXT),
+    required("bloomFilter", "bytes"),
+    required("isDeleted", "boolean"),
+)
+_VALUE_TYPE: Final = record(
+    "HoodieValueTypeInfo", required("typeOrdinal", "int"), optional("additionalInfo", TEXT)
+)
+_COLUMN_STATS: Final = record(
+    "HoodieMetadataColumnStats",
+    optional("fileName", TEXT),
+    optional("columnName", TEXT),
+    *_bounds(),
+    optional("valueCount", "long"),
+    optional("nullCount", "long"),
+    optional("totalSize", "long"),
+    optional("totalUncompressedSize", "long"),
+    required("isDeleted", "boolean"),
+    _defaulted("isTightBound", "boolean", default=False),
+    optional("valueType", _VALUE_TYPE),
+)
+_RECORD_INDEX: Final = record(
+    "HoodieRecordIndexInfo",
+    optional("partitionName", TEXT),
+    optional("fileIdHighBits", "long"),
+    optional("fileIdLowBits", "long"),
+    optional("fileIndex", "int"),
+    optional("fileId", TEXT),
+    optional("instantTime", "long"),
+    _defaulted("fileIdEncoding", "int", 0),
+    optional("position", "long"),
+)
+_SECONDARY_INDEX: Final = record("HoodieSecondaryIndexInfo", required("isDeleted", "boolean"))
+
+METADATA_SCHEMA: Final = record(
+    "HoodieMetadataRecord",
+    *(optional(name, "string") for name in _META_COLUMNS),
+    required("key", TEXT),
+    required("type", "int"),
+    # Without a default, as Hudi has it.
+    required("filesystemMetadata", ["null", map_of(_FILE)]),
+    optional("BloomFilterMetadata", _BLOOM_FILTER),
+    optional("ColumnStatsMetadata", _COLUMN_STATS),
+    optional("recordIndexMetadata", _RECORD_INDEX),
+    optional("SecondaryIndexMetadata", _SECONDARY_INDEX),
+)
+"""Of the values in every partition."""
+
+METADATA_SCHEMA_TEXT: Final = json.dumps(METADATA_SCHEMA, separators=(",", ":"))
+"""As base files and log blocks carry it."""
+
+
+def wrapper_name(kind: str) -> str:
+    """Full name of a wrapper of column bounds, such as ``LongWrapper``."""
+    return _NAMESPACE + kind
