@@ -70,7 +70,7 @@ def bloom_filter_key(partition_path: str, file_name: str) -> str:
 
 
 def secondary_key(secondary: str | None, record_key: str) -> str:
-    """Key of an entry of a secondary index.
+    r"""Key of an entry of a secondary index.
 
     Args:
         secondary: value of the indexed column as a string; None for null.
@@ -78,7 +78,7 @@ def secondary_key(secondary: str | None, record_key: str) -> str:
 
     Example:
         >>> secondary_key("a$b", "k2")
-        'a\\\\$b$k2'
+        'a\\$b$k2'
     """
     return secondary_prefix(secondary) + _escaped(record_key)
 

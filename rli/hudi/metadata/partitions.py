@@ -44,8 +44,9 @@ def kind_of(partition: str) -> PartitionKind | None:
         <PartitionKind.SECONDARY_INDEX: 'secondary_index_'>
     """
     for kind in PartitionKind:
-        if partition == kind or (kind.is_prefix and partition.startswith(kind) and partition != kind):
-            return kind
+        if partition.startswith(kind) if kind.is_prefix else partition == kind:
+            # A prefix alone names no partition.
+            return None if kind.is_prefix and partition == kind else kind
     return None
 
 

@@ -61,9 +61,7 @@ _BLOOM_FILTER: Final = record(
     required("bloomFilter", "bytes"),
     required("isDeleted", "boolean"),
 )
-_VALUE_TYPE: Final = record(
-    "HoodieValueTypeInfo", required("typeOrdinal", "int"), optional("additionalInfo", TEXT)
-)
+_VALUE_TYPE: Final = record("HoodieValueTypeInfo", required("typeOrdinal", "int"), optional("additionalInfo", TEXT))
 _COLUMN_STATS: Final = record(
     "HoodieMetadataColumnStats",
     optional("fileName", TEXT),

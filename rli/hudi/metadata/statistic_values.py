@@ -1,0 +1,216 @@
+"""Bounds of column statistics: how values of a column's type are stored, and what stored ones mean.
+
+Version 1 (tables of version 6 and 8) has wrappers for dates and decimals. Version 2 stores the values of Parquet, with
+their type beside them. "Unknown" is a legal answer: a reader then keeps the file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_FLOOR, Context, Decimal
+from enum import StrEnum
+from typing import Final
+
+import pyarrow as pa
+
+from rli.hudi.metadata.records import DECIMAL_ORDINAL, Bound, BoundValue, ValueType
+
+
+class StatisticsVersion(StrEnum):
+    """How bounds are stored; ``.hoodie/.index_defs/index.json`` names the version of each index."""
+
+    V1 = "V1"
+    V2 = "V2"
+
+
+_FIXED, _DATE = 9, 12
+_TIMES: Final = {"ms": 13, "us": 14}
+_INSTANTS: Final = {"ms": 15, "us": 16, "ns": 17}
+_LOCAL_TIMES: Final = {"ms": 18, "us": 19, "ns": 20}
+_UNITS: Final = {number: unit for units in (_TIMES, _INSTANTS, _LOCAL_TIMES) for unit, number in units.items()}
+_NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+
+_PLAIN: Final[tuple[tuple[Callable[[pa.DataType], bool], str, int], ...]] = (
+    (pa.types.is_boolean, "BooleanWrapper", 2),
+    (lambda kind: pa.types.is_integer(kind) and kind.bit_width <= 32 and kind != pa.uint32(), "IntWrapper", 3),
+    (lambda kind: pa.types.is_integer(kind) and kind != pa.uint64(), "LongWrapper", 4),
+    (pa.types.is_float32, "FloatWrapper", 5),
+    (pa.types.is_float64, "DoubleWrapper", 6),
+    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), "StringWrapper", 7),
+    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), "BytesWrapper", 8),
+    (pa.types.is_fixed_size_binary, "BytesWrapper", _FIXED),
+)
+
+_V1_DECIMAL_DIGITS, _V1_DECIMAL_SCALE = 30, 15
+_WIDE: Final = Context(prec=200)
+"""Digits for any decimal of Arrow."""
+
+_EXACT_INTEGERS: Final = 1 << 53
+_FIRST_SURROGATE: Final = "\ud800"
+
+
+def value_type_of(kind: pa.DataType) -> ValueType | None:
+    """The type beside the bounds of a column, in version 2; None for a type without statistics.
+
+    Example:
+        >>> value_type_of(pa.decimal128(12, 2))
+        ValueType(ordinal=10, details='12,2')
+    """
+    if pa.types.is_decimal(kind):
+        return ValueType(DECIMAL_ORDINAL, f"{kind.precision},{kind.scale}")
+    if pa.types.is_date32(kind):
+        return ValueType(_DATE)
+    ordinal = _time_ordinal(kind) or next((number for fits, _, number in _PLAIN if fits(kind)), None)
+    return None if ordinal is None else ValueType(ordinal)
+
+
+def _time_ordinal(kind: pa.DataType) -> int | None:
+    if pa.types.is_timestamp(kind):
+        return (_INSTANTS if kind.tz else _LOCAL_TIMES).get(kind.unit)
+    return _TIMES.get(kind.unit) if pa.types.is_time(kind) else None
+
+
+def stored_bound(value: pa.Scalar, version: StatisticsVersion) -> Bound | None:
+    """A bound as the metadata table stores it.
+
+    Args:
+        value: of the column, not null.
+        version: of the index.
+
+    Returns:
+        None if the value cannot be stored: its column then has no statistics for the file at all, since bounds that are
+        missing mean that all values are null.
+
+    Example:
+        >>> stored_bound(pa.scalar(7, pa.int32()), StatisticsVersion.V2)
+        Bound(wrapper='IntWrapper', value=7)
+    """
+    kind = value.type
+    if pa.types.is_decimal(kind):
+        return _stored_decimal(value.as_py(), kind.scale, version)
+    if pa.types.is_date32(kind):
+        return Bound("IntWrapper" if version == StatisticsVersion.V2 else "DateWrapper", value.value)
+    if (ordinal := _time_ordinal(kind)) is not None:
+        if ordinal in _TIMES.values() and version == StatisticsVersion.V1:
+            return None
+        return Bound("IntWrapper" if ordinal == _TIMES["ms"] else "LongWrapper", value.value)
+    wrapper = next((name for fits, name, _ in _PLAIN if fits(kind)), None)
+    content = value.as_py()
+    is_bound = wrapper is not None and not (isinstance(content, float) and math.isnan(content))
+    return Bound(wrapper, content) if wrapper is not None and is_bound else None
+
+
+def _stored_decimal(value: Decimal, scale: int, version: StatisticsVersion) -> Bound | None:
+    if version == StatisticsVersion.V2:
+        unscaled = int(value.scaleb(scale, _WIDE))
+        return Bound("BytesWrapper", unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True))
+    exponent = value.as_tuple().exponent
+    fits = isinstance(exponent, int) and -exponent <= _V1_DECIMAL_SCALE
+    fits = fits and abs(value) < Decimal(10) ** (_V1_DECIMAL_DIGITS - _V1_DECIMAL_SCALE)
+    return Bound("DecimalWrapper", value) if fits else None
+
+
+def bound_value(bound: Bound | None, value_type: ValueType | None, kind: pa.DataType) -> pa.Scalar | None:
+    r"""The value of a bound in a column's type.
+
+    Args:
+        bound: as stored.
+        value_type: beside it, in version 2.
+        kind: of the column as the table has it now; the file may have an older one.
+
+    Returns:
+        None if the bound is missing, is not exact in that type, or says nothing about the order of values: NaN, or a
+        string on whose order Java and Parquet may disagree.
+
+    Example:
+        >>> bound_value(Bound("BytesWrapper", b"\xfe\x71"), ValueType(10, "12,2"), pa.decimal128(12, 2))
+        <pyarrow.Decimal128Scalar: Decimal('-3.99')>
+    """
+    if bound is None:
+        return None
+    value = _typed(bound, value_type, kind)
+    return None if value is None else pa.scalar(value, kind)
+
+
+def _typed(bound: Bound, value_type: ValueType | None, kind: pa.DataType) -> BoundValue | None:
+    for fits, read in _READERS:
+        if fits(kind):
+            try:
+                return read(bound, value_type, kind)
+            except (ValueError, TypeError, ArithmeticError):
+                return None
+    return None
+
+
+def _read_boolean(bound: Bound, _: ValueType | None, __: pa.DataType) -> BoundValue | None:
+    return bound.value if bound.wrapper == "BooleanWrapper" else None
+
+
+def _read_integer(bound: Bound, _: ValueType | None, kind: pa.DataType) -> BoundValue | None:
+    if bound.wrapper not in {"IntWrapper", "LongWrapper"}:
+        return None
+    pa.scalar(bound.value, kind)
+    return bound.value
+
+
+def _read_float(bound: Bound, _: ValueType | None, kind: pa.DataType) -> BoundValue | None:
+    value = bound.value
+    if isinstance(value, str | bytes | Decimal | bool):
+        return None
+    is_wide = bound.wrapper == "DoubleWrapper" and pa.types.is_float32(kind)
+    is_inexact = isinstance(value, int) and (abs(value) > _EXACT_INTEGERS or pa.types.is_float32(kind))
+    return None if is_wide or is_inexact or math.isnan(value) else float(value)
+
+
+def _read_string(bound: Bound, _: ValueType | None, __: pa.DataType) -> BoundValue | None:
+    # Java orders by UTF-16, Parquet by code point. They agree on what is below and above a string without characters
+    # from the first surrogate on.
+    is_clear = isinstance(bound.value, str) and max(bound.value, default="") < _FIRST_SURROGATE
+    return bound.value if bound.wrapper == "StringWrapper" and is_clear else None
+
+
+def _read_binary(bound: Bound, _: ValueType | None, __: pa.DataType) -> BoundValue | None:
+    return bound.value if bound.wrapper == "BytesWrapper" else None
+
+
+def _read_date(bound: Bound, _: ValueType | None, __: pa.DataType) -> BoundValue | None:
+    return bound.value if bound.wrapper in {"IntWrapper", "DateWrapper", "LocalDateWrapper"} else None
+
+
+def _read_decimal(bound: Bound, value_type: ValueType | None, kind: pa.DataType) -> BoundValue | None:
+    if isinstance(bound.value, Decimal):
+        return _exact(bound.value, kind.scale)
+    # Hudi 0.15 also leaves bytes of another scale than the column's, without its type: their meaning is not known.
+    if value_type is None or not value_type.is_decimal or not isinstance(bound.value, bytes):
+        return None
+    _, _, scale = (value_type.details or "").partition(",")
+    unscaled = Decimal(int.from_bytes(bound.value, "big", signed=True))
+    return _exact(unscaled.scaleb(-int(scale), _WIDE), kind.scale)
+
+
+def _exact(value: Decimal, scale: int) -> Decimal | None:
+    rounded = value.quantize(Decimal(1).scaleb(-scale), ROUND_FLOOR, _WIDE)
+    return rounded if rounded == value else None
+
+
+def _read_time(bound: Bound, value_type: ValueType | None, kind: pa.DataType) -> BoundValue | None:
+    if not isinstance(bound.value, int) or isinstance(bound.value, bool):
+        return None
+    is_micros = bound.wrapper in {"TimeMicrosWrapper", "TimestampMicrosWrapper"}
+    unit = "us" if is_micros else kind.unit if value_type is None else _UNITS[value_type.ordinal]
+    value, rest = divmod(bound.value * _NANOSECONDS[unit], _NANOSECONDS[kind.unit])
+    return None if rest else value
+
+
+_READERS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[..., BoundValue | None]], ...]] = (
+    (pa.types.is_boolean, _read_boolean),
+    (pa.types.is_integer, _read_integer),
+    (pa.types.is_floating, _read_float),
+    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), _read_string),
+    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), _read_binary),
+    (pa.types.is_fixed_size_binary, _read_binary),
+    (pa.types.is_decimal, _read_decimal),
+    (pa.types.is_date32, _read_date),
+    (lambda kind: pa.types.is_timestamp(kind) or pa.types.is_time(kind), _read_time),
+)
