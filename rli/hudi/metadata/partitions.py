@@ -67,6 +67,12 @@ def file_id(partition: str, group: int, data_partition: str = "") -> str:
     return f"{owner}-{data_partition}-{group:04d}-0" if data_partition else f"{owner}-{group:04d}-0"
 
 
+def group_number(file_id: str) -> int:
+    """Number of a file group within its partition, from 0; -1 if the id has none."""
+    match = _GROUP.fullmatch(file_id)
+    return int(match["number"]) if match else -1
+
+
 def data_partition_of(file_id: str, partition: str) -> str | None:
     """The escaped partition path of the table in the id of a file group; "" if the id has none.
 

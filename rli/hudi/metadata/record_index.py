@@ -14,11 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rli.errors import CorruptTableError
+from rli.hudi.metadata.cells import CELLS
 from rli.hudi.metadata.record_codec import decode_record, encode_record
 from rli.hudi.metadata.records import RecordLocation
-
-CELLS: Final = pa.schema([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
-"""Cells of the metadata table: a key and the encoded record; an empty value stands for a removed record."""
 
 LOCATED: Final = pa.schema(
     [

@@ -1,0 +1,68 @@
+"""Which instants of the metadata table count.
+
+The metadata table is written before the data commit, under the same instant. So a change of it counts only once the
+instant has completed on the table's own timeline, too.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+from rli.hudi.timeline.instant import Action
+from rli.hudi.timeline.timeline import Timeline
+
+_DIGITS: Final = 17
+"""Of instants of the table. Table version 6 puts more digits behind them for actions of the metadata table alone."""
+
+
+class ValidInstants:
+    """Tells which files, and which blocks of log files, of the metadata table readers may use.
+
+    Args:
+        data: timeline of the table, with all its instants.
+        metadata: timeline of its metadata table, loaded after that of the table: so it has what the table completed.
+    """
+
+    def __init__(self, data: Timeline, metadata: Timeline) -> None:
+        self._data = data
+        self._metadata = metadata
+
+    @cached_property
+    def _is_completed(self) -> dict[str, bool]:
+        """Instant of the table → whether it completed in any of its actions."""
+        pending = dict.fromkeys((instant.time for instant in self._data.pending), False)
+        return {**pending, **dict.fromkeys((instant.time for instant in self._data.completed), True)}
+
+    @cached_property
+    def _completion_times(self) -> dict[str, str]:
+        return {instant.time: instant.completion_time or instant.time for instant in self._metadata.completed}
+
+    @property
+    def are_ahead(self) -> bool:
+        """True if the metadata table has changes of commits that the table's timeline does not show.
+
+        They are left out as long as they are in log files. After a compaction they are not: load the table again
+        before relying on locations of records.
+        """
+        changes = (instant.time for instant in self._metadata.completed if instant.action == Action.DELTA_COMMIT)
+        return any(not self.is_valid(instant) and instant not in self._is_completed for instant in changes)
+
+    def is_committed(self, instant: str) -> bool:
+        """True if the metadata table completed an instant, or archived it."""
+        return instant in self._completion_times or self._metadata.is_archived(instant)
+
+    def is_valid(self, instant: str) -> bool:
+        """True if what an instant wrote into log files counts.
+
+        An instant that the table does not know counts if the metadata table still shows it, and the table archived it or
+        never had it. One that the table rolled back does not count, nor one that is newer than the timeline.
+        """
+        if instant in self._is_completed:
+            return self._is_completed[instant] and self.is_committed(instant)
+        is_old_or_own = len(instant) > _DIGITS or self._data.is_archived(instant)
+        return instant in self._completion_times and is_old_or_own and instant not in self._data.undone
+
+    def completion_time(self, instant: str) -> str:
+        """When an instant of the metadata table completed, as far as its active timeline tells; else the instant."""
+        return self._completion_times.get(instant, instant)
