@@ -103,8 +103,8 @@ class KeyGenerator:
         return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(names, pa.string()))
 
     def _segment(self, name: str, value: str) -> str:
-        escaped = _escape(value) if self.url_encode else value
-        path = escaped or DEFAULT_PARTITION
+        folder = escaped(value) if self.url_encode else value
+        path = folder or DEFAULT_PARTITION
         folder = f"{name}={path}" if self.hive_style else path
         misread = not self.url_encode and (_MISREAD.search(value) or ("=" in value and not self.hive_style))
         for part in folder.split("/"):
@@ -173,5 +173,6 @@ def is_key_type(kind: pa.DataType) -> bool:
     )
 
 
-def _escape(value: str) -> str:
+def escaped(value: str) -> str:
+    """A partition value as the name of a folder: Hive's special characters are percent-encoded."""
     return "".join(f"%{ord(character):02X}" if character in _ESCAPED else character for character in value)

@@ -9,6 +9,8 @@ import re
 from enum import StrEnum
 from typing import Final
 
+from rli.hudi.key_generator import escaped
+
 METADATA_FOLDER: Final = ".hoodie/metadata"
 """Folder of the metadata table, relative to the table."""
 
@@ -50,21 +52,29 @@ def kind_of(partition: str) -> PartitionKind | None:
     return None
 
 
-def file_id(partition: str, group: int, data_partition: str = "") -> str:
+def file_id(partition: str, group: int, data_partition: str | None = None) -> str:
     """Id of a file group of the metadata table.
 
     Args:
         partition: of the metadata table.
         group: number of the file group within the partition, from 0.
-        data_partition: escaped partition path of the table, where each has file groups of its own (partitioned
-            record index); "" otherwise.
+        data_partition: partition path of the table, where each has file groups of its own (partitioned record index);
+            None otherwise.
 
     Example:
         >>> file_id("column_stats", 1)
         'col-stats-0001-0'
+        >>> file_id("record_index", 0, "day=2024-05-31")
+        'record-index-day%3D2024%2D05%2D31-0000-0'
     """
     owner = _PREFIXES.get(partition, partition.replace("_", "-"))
-    return f"{owner}-{data_partition}-{group:04d}-0" if data_partition else f"{owner}-{group:04d}-0"
+    part = "" if data_partition is None else f"{escaped_partition(data_partition)}-"
+    return f"{owner}-{part}{group:04d}-0"
+
+
+def escaped_partition(partition_path: str) -> str:
+    """A partition path of the table as ids of file groups contain it."""
+    return escaped(partition_path).replace("_", "%5F").replace("-", "%2D")
 
 
 def group_number(file_id: str) -> int:
@@ -75,6 +85,8 @@ def group_number(file_id: str) -> int:
 
 def data_partition_of(file_id: str, partition: str) -> str | None:
     """The escaped partition path of the table in the id of a file group; "" if the id has none.
+
+    ``escaped_partition`` escapes it.
 
     Args:
         file_id: of a file group in the partition's folder.

@@ -54,7 +54,8 @@ def test_hudis_own_secondary_keys(secondary: str | None, record_key: str, key: s
 def test_file_ids_name_their_partition() -> None:
     assert file_id("column_stats", 1) == "col-stats-0001-0"
     assert file_id("secondary_index_my_city", 12) == "secondary-index-my-city-0012-0"
-    assert data_partition_of(file_id("record_index", 3, "eu-1"), "record_index") == "eu-1"
+    assert file_id("record_index", 1, "region=a%2Fb_c%3Dd") == "record-index-region%3Da%252Fb%5Fc%253Dd-0001-0"
+    assert data_partition_of("record-index-e%2Df-0001-0", "record_index") == "e%2Df"
     assert data_partition_of("record-index-0003-0", "record_index") == ""
     assert data_partition_of("files-0000-0", "record_index") is None
 
