@@ -19,6 +19,7 @@ from rli_spark.verbs.cluster import cluster
 from rli_spark.verbs.delete import delete
 from rli_spark.verbs.insert import insert
 from rli_spark.verbs.merge import merge
+from rli_spark.verbs.overwrite import drop_partitions, overwrite_partitions
 from rli_spark.verbs.stage import stage, stage_deletes
 from rli_spark.verbs.tag import tag
 from rli_spark.verbs.upsert import upsert
@@ -30,9 +31,11 @@ __all__ = [
     "cluster",
     "delete",
     "delete_where",
+    "drop_partitions",
     "insert",
     "merge",
     "migrate_index",
+    "overwrite_partitions",
     "read",
     "register",
     "stage",

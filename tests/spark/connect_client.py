@@ -35,6 +35,9 @@ def main(folder: Path) -> None:
     changes = spark.createDataFrame([("e", "Oslo", 2, "u"), ("b", None, 9, "d")], f"{COLUMNS}, op string")
     merged = rli_spark.merge(changes, table, op="op", when="source.ts > target.ts")
     assert (merged.updated, merged.deleted) == (1, 1)
+    replaced = spark.createDataFrame([("d", "Rome", 1), ("n", "Rome", 1)], COLUMNS)
+    assert rli_spark.overwrite_partitions(replaced, table).inserted == 1
+    assert rli_spark.drop_partitions(spark, table, ["Oslo"]).deleted == 1
     rli_spark.bootstrap_index(spark, table)
     assert rli_spark.verify_index(spark, table).agrees
     refused(lambda: rli_spark.upsert(batch.selectExpr("cast(null as string) id", "city", "ts"), table))
