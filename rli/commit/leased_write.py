@@ -19,7 +19,7 @@ from rli.hudi.table_features import require_writable
 from rli.index.contract import SyncOptions
 from rli.model import Step
 from rli.view.caller_transactions import require_first
-from rli.view.commit_facts import CommitFacts
+from rli.view.commit_facts import CommitFacts, WriteEffort
 from rli.view.definition import TableDefinition
 from rli.view.table_change import TableChange
 
@@ -77,6 +77,7 @@ class LeasedWrite:
     def _change(self, accepted: PreparedWrite, table: TableDefinition) -> TableChange:
         """What the write changes in the table, still without the sums of the slices after it."""
         begun, schema = self._begun, accepted.schema
+        effort = WriteEffort(begun.clock.attempts, begun.clock.conflicts, begun.clock.seconds)
         return TableChange.native(
             accepted.stats,
             accepted.replaced,
@@ -84,7 +85,7 @@ class LeasedWrite:
             avro_schema=to_avro(schema, table.properties.name) if len(schema) else None,
             operation=accepted.operation,
             extra=begun.caller.extra,
-            facts=CommitFacts.of_write(accepted.counts, begun.instant, table.now()),
+            facts=CommitFacts.of_write(accepted.counts, effort, begun.instant, table.now()),
             deleted_keys=accepted.deleted_keys,
         )
 

@@ -19,6 +19,8 @@ class StepClock:
 
     Attributes:
         seconds: by phase, in the order in which they were reached.
+        attempts: of the write so far, this one included.
+        conflicts: how many of the earlier attempts lost against other writers.
     """
 
     def __init__(self, on_step: OnStep) -> None:
@@ -26,6 +28,21 @@ class StepClock:
         self._last = time.monotonic()
         self._reached: set[Step] = set()
         self.seconds: dict[str, float] = {}
+        self.attempts = 1
+        self.conflicts = 0
+
+    def follow(self, attempts: int, conflicts: int, seconds: float) -> None:
+        """Count the earlier attempts of the write in.
+
+        Args:
+            attempts: how many there were.
+            conflicts: how many of them lost against other writers.
+            seconds: that they took, with the pauses after them.
+        """
+        self.attempts += attempts
+        self.conflicts += conflicts
+        if attempts:
+            self.seconds[Phase.RETRIES.value] = seconds
 
     def has_reached(self, step: Step) -> bool:
         """Whether the attempt got so far."""

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from rli.commit.begun_write import BegunWrite
 from rli.commit.outcome import Published, Unchanged
 from rli.errors import ConflictError, InvalidInputError, RliError, UndecidedCommitError
-from rli.model import CommitResult, Phase, Step
+from rli.model import CommitResult, Step
 from rli.telemetry import events, metrics
 from rli.view.definition import TableDefinition
 from rli.view.registration import seems_to_have_other_index
@@ -56,6 +56,7 @@ class WriteReport:
     def attempt_announced(self, write: BegunWrite) -> None:
         """The attempt has an instant."""
         self._write = write
+        write.clock.follow(self._attempts - 1, self._conflicts, self._attempt_began - self._began)
 
     def retried(self, failure: Exception) -> None:
         """An attempt failed, and there will be another one."""
@@ -109,9 +110,7 @@ class WriteReport:
     def done(self, outcome: Done) -> Done:
         """The outcome, whose result says what it took."""
         result = outcome.result
-        earlier = self._attempt_began - self._began
-        seconds = {**result.seconds, **({Phase.RETRIES.value: earlier} if self._attempts > 1 else {})}
-        told = replace(result, attempts=self._attempts, conflicts=self._conflicts, seconds=seconds)
+        told = replace(result, attempts=self._attempts, conflicts=self._conflicts)
         self._count(told)
         common = {
             "table": self._table.location,

@@ -26,6 +26,9 @@ class HistoryEntry:
             engine, moves are unknown: each counts as deleted in one file and inserted in another one.
         files: base files that a write wrote.
         written_bytes: their size.
+        attempts: how often a write was tried; None where the commit does not tell.
+        conflicts: how many of these attempts lost against other writers.
+        phases: seconds of a write by ``Phase``, up to the lease; ``retries`` are earlier attempts.
         undone: the instants that a rollback or a restore has undone.
         transaction: application id and number that the caller gave.
         metadata: texts that the caller gave.
@@ -46,6 +49,9 @@ class HistoryEntry:
     duplicates: int | None = None
     files: int | None = None
     written_bytes: int | None = None
+    attempts: int | None = None
+    conflicts: int | None = None
+    phases: dict[str, float] = field(default_factory=dict)
     undone: tuple[str, ...] = ()
     transaction: tuple[str, int] | None = None
     metadata: dict[str, str] = field(default_factory=dict)
@@ -59,7 +65,7 @@ def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[HistoryEnt
     """
     instants: Sequence[Instant] = snapshot.timeline.instants
     for instant in instants if limit is None else instants[max(0, len(instants) - limit) :]:
-        yield _entry(snapshot, instant)
+        yield history_entry(instant, change_of(snapshot, instant))
 
 
 def moved_records(change: TableChange) -> int | None:
@@ -67,15 +73,20 @@ def moved_records(change: TableChange) -> int | None:
     return _counts(change).get("moved")
 
 
-def _entry(snapshot: Snapshot, instant: Instant) -> HistoryEntry:
+def change_of(snapshot: Snapshot, instant: Instant) -> TableChange:
+    """What an instant changed, as far as its history entry needs it; raises as ``Snapshot.change``."""
+    is_told = instant.is_completed and (instant.is_write or instant.action in UNDOING_ACTIONS)
+    return snapshot.change(instant) if is_told else NO_CHANGE
+
+
+def history_entry(instant: Instant, change: TableChange) -> HistoryEntry:
+    """The entry of an instant, from ``change_of`` it."""
     known = instant.time, instant.action, str(instant.state), instant.completion_time
     if not instant.is_completed:
         return HistoryEntry(*known)
     if not instant.is_write:
-        change = snapshot.change(instant) if instant.action in UNDOING_ACTIONS else NO_CHANGE
         return HistoryEntry(*known, seconds=_seconds_between(instant), undone=change.undone)
-    change = snapshot.change(instant)
-    facts = change.facts
+    facts, effort = change.facts, change.facts.effort
     counts = _counts(change)
     return HistoryEntry(
         *known,
@@ -90,6 +101,9 @@ def _entry(snapshot: Snapshot, instant: Instant) -> HistoryEntry:
         duplicates=counts.get("duplicates"),
         files=len(change.written),
         written_bytes=sum(stat.written_bytes for stat in change.written),
+        attempts=None if effort is None else effort.attempts,
+        conflicts=None if effort is None else effort.conflicts,
+        phases={} if effort is None else dict(effort.phases),
         transaction=change.transaction,
         metadata=change.caller_metadata,
     )

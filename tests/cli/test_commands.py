@@ -252,6 +252,7 @@ def test_timeline_tells_what_commits_did(rli: Rli, trips: str) -> None:
         (row["operation"], row["inserted"], row["updated"], row["moved"], row["deleted"], row["files"]) for row in rows
     ] == [("UPSERT", 2, 0, 0, 0, 2), ("UPSERT", 1, 0, 1, 0, 2)]
     assert all(row["seconds"] > 0 and "@" in row["writer"] for row in rows)
+    assert all((row["attempts"], row["conflicts"]) == (1, 0) and row["phases"]["write"] > 0 for row in rows)
     assert rli("timeline", trips, "--limit", "1", "--json").json == rows[1:]
 
 

@@ -18,7 +18,7 @@ from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
-from rli import SchemaError, Step, Table, create_table, open_table
+from rli import CommitResult, SchemaError, Step, Table, create_table, open_table
 from rli.index.record.table.index import RecordTableIndex
 from rli.model import Phase
 from rli.table.table import opened_table
@@ -86,21 +86,21 @@ def test_unchanged_write_is_logged(trips: Table, told: Told) -> None:
 
 
 def test_conflict_is_logged_with_its_cause(trips: Table, told: Told) -> None:
-    trips.upsert(records(("s", "q", 1, 1.0)))
-    batches = iter([BEFORE])
-
-    def interrupt_once(step: Step) -> None:
-        if step is Step.WRITTEN:
-            for batch in batches:
-                open_table(trips.location).upsert(batch)
-
-    result = trips.upsert(LATER, on_step=interrupt_once)
+    result = upserted_after_a_conflict(trips)
     fields = told.fields("commit.retried")
     assert (fields["attempt"], fields["keys"]) == (1, 2)
     assert "ConflictError" in fields["cause"]
     assert (result.attempts, result.conflicts) == (2, 1)
     assert Phase.RETRIES in result.seconds
     assert told.fields("commit.done")["conflicts"] == 1
+
+
+def test_commits_keep_attempts_and_phases(trips: Table) -> None:
+    result = upserted_after_a_conflict(trips)
+    entry = trips.history(limit=1)[0]
+    assert (entry.time, entry.attempts, entry.conflicts) == (result.instant, 2, 1)
+    assert list(entry.phases) == ["begin", "retries", "tag", "write", "lease"]
+    assert entry.phases["retries"] == round(result.seconds["retries"], 3)
 
 
 def test_failed_write_is_logged_with_cause(trips: Table, told: Told) -> None:
@@ -118,6 +118,18 @@ def test_refused_records_are_no_failed_write(trips: Table, told: Told) -> None:
     with pytest.raises(SchemaError):
         trips.upsert(changed)
     assert "commit.failed" not in told.names
+
+
+def upserted_after_a_conflict(trips: Table) -> CommitResult:
+    trips.upsert(records(("s", "q", 1, 1.0)))
+    batches = iter([BEFORE])
+
+    def interrupt_once(step: Step) -> None:
+        if step is Step.WRITTEN:
+            for batch in batches:
+                open_table(trips.location).upsert(batch)
+
+    return trips.upsert(LATER, on_step=interrupt_once)
 
 
 def fail_when_written(step: Step) -> None:

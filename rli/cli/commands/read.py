@@ -255,7 +255,7 @@ def _print_history(entries: Sequence[HistoryEntry]) -> None:
                 _records(entry),
                 entry.files,
                 human_bytes(entry.written_bytes),
-                human_seconds(entry.seconds),
+                _took(entry),
                 entry.writer,
             ]
             for entry in entries
@@ -269,6 +269,11 @@ def _what(entry: HistoryEntry) -> str:
     if entry.state != State.COMPLETED:
         return f"{name} ({entry.state})"
     return f"{name} of {', '.join(entry.undone)}" if entry.undone else name
+
+
+def _took(entry: HistoryEntry) -> str | None:
+    taken = human_seconds(entry.seconds)
+    return f"{taken}, {counted(entry.conflicts, 'conflict')}" if taken and entry.conflicts else taken
 
 
 def _records(entry: HistoryEntry) -> str | None:

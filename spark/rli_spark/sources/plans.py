@@ -27,13 +27,17 @@ Item = TypeVar("Item", FileSlice, ChangePiece)
 
 _BATCH_ROWS: Final = 65_536
 _TEXTS: Final = pa.list_(pa.string())
-_COUNTS: Final = ("inserted", "updated", "moved", "deleted", "unchanged", "duplicates", "files", "written_bytes")
+_COUNTS: Final = (
+    *("inserted", "updated", "moved", "deleted", "unchanged", "duplicates"),
+    *("files", "written_bytes", "attempts", "conflicts"),
+)
 
 TIMELINE: Final = pa.schema(
     [
         *((name, pa.string()) for name in ("time", "action", "state", "completion_time", "operation", "writer")),
         ("seconds", pa.float64()),
         *((name, pa.int64()) for name in _COUNTS),
+        ("phases", pa.map_(pa.string(), pa.float64())),
         ("undone", _TEXTS),
         ("transaction", pa.struct([("application", pa.string()), ("number", pa.int64())])),
         ("metadata", pa.map_(pa.string(), pa.string())),
@@ -183,7 +187,7 @@ def _timeline(table: rli.Table) -> pa.Table:
     for row in rows:
         transaction = row["transaction"]
         row["transaction"] = transaction and dict(zip(("application", "number"), transaction, strict=True))
-        row["metadata"] = list(row["metadata"].items())
+        row["metadata"], row["phases"] = list(row["metadata"].items()), list(row["phases"].items())
     return pa.Table.from_pylist(rows, TIMELINE)
 
 

@@ -54,6 +54,8 @@ def test_a_commit_tells_facts() -> None:
     assert CHANGE.facts.counts["inserted"] == 5
     assert (CHANGE.facts.writer, CHANGE.facts.seconds) == ("me@host", 1.25)
     assert TableChange(WRITTEN, extra={"rli.seconds": "long"}).facts == CommitFacts()
+    for damaged in ("", "[]", '{"attempts": 2}', '{"attempts": 2, "conflicts": 1, "seconds": 3}'):
+        assert TableChange(WRITTEN, extra={"rli.effort": damaged}).facts.effort is None
     earlier = '{"inserted": 1, "updated": 0, "moved": 0, "deleted": 0, "unchanged": 0}'
     assert "duplicates" not in TableChange(WRITTEN, extra={"rli.counts": earlier}).facts.counts
 
