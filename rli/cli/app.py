@@ -9,7 +9,20 @@ from typer.core import TyperGroup
 
 import rli
 from rli.cli import INTERRUPTED, PIPE_CLOSED
-from rli.cli.commands import advise, bench, capacity, cluster, doctor, housekeeping, index, lease, read, undo, write
+from rli.cli.commands import (
+    advise,
+    bench,
+    capacity,
+    cluster,
+    doctor,
+    housekeeping,
+    index,
+    lease,
+    read,
+    report,
+    undo,
+    write,
+)
 from rli.cli.demo import command as demo
 from rli.cli.failures import Failure, asks_for_json, exit_status
 from rli.cli.output import FAILED, drop_output
@@ -86,6 +99,7 @@ undo.register(app)
 cluster.register(app)
 housekeeping.register(app)
 read.register(app)
+report.register(app)
 index.register(app)
 lease.register(app)
 doctor.register(app)

@@ -1,4 +1,4 @@
-"""Files that ``rli read`` writes records to."""
+"""Files that commands write: records of ``rli read``, the page of ``rli report``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -30,6 +31,11 @@ def require_output(path: str) -> None:
         raise SettingsError(
             f"the name of the file does not tell its format: file={path}", remedy=f"use {', '.join(_WRITERS)}"
         )
+    require_place(path)
+
+
+def require_place(path: str) -> None:
+    """Refuse a place that cannot be written; raises ``InvalidInputError`` as ``require_output``."""
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
@@ -53,16 +59,26 @@ def write_records(records: pa.Table, path: str) -> None:
         SchemaError: the format cannot hold a column's type.
         InvalidInputError: the file cannot be written; an earlier file of the name is as it was.
     """
-    target = os.path.realpath(path)
-    unfinished = f"{target}.{os.getpid()}.tmp"
     try:
-        _WRITERS[_ending(path)](records, unfinished)
-        os.replace(unfinished, target)
+        _replaced(path, lambda unfinished: _WRITERS[_ending(path)](records, unfinished))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(
             f"the format cannot hold a column of the table: file={path} ({error})",
             remedy="leave the column out with --columns, or write .parquet or .arrow",
         ) from error
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """Write a file; one that is there is replaced once all is written. Raises ``InvalidInputError`` as ``write_records``."""
+    _replaced(path, lambda unfinished: Path(unfinished).write_bytes(content))
+
+
+def _replaced(path: str, write: Callable[[str], object]) -> None:
+    target = os.path.realpath(path)
+    unfinished = f"{target}.{os.getpid()}.tmp"
+    try:
+        write(unfinished)
+        os.replace(unfinished, target)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise InvalidInputError(

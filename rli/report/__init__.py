@@ -1,0 +1,1 @@
+"""A report on a table: one page that needs nothing else, for ``rli report``."""
