@@ -65,9 +65,12 @@ def decode_record(value: bytes, schema: str = METADATA_SCHEMA_TEXT) -> MetadataR
         CorruptTableError: the value is no record of the metadata table, or of an unknown type.
     """
     try:
+        stream = io.BytesIO(value)
         fields: Any = fastavro.schemaless_reader(
-            io.BytesIO(value), _writer_schema(schema), None, return_record_name=True, return_record_name_override=True
+            stream, _writer_schema(schema), None, return_record_name=True, return_record_name_override=True
         )
+        if stream.tell() < len(value):
+            raise ValueError("bytes are left behind the record")
         return _record_of(fields)
     except MALFORMED as error:
         raise CorruptTableError(

@@ -40,13 +40,17 @@ class ValidInstants:
 
     @property
     def are_ahead(self) -> bool:
-        """True if the metadata table has changes of commits that the table's timeline does not show.
+        """True if the metadata table has changes of commits that came after the table's timeline was loaded.
 
         They are left out as long as they are in log files. After a compaction they are not: load the table again
         before relying on locations of records.
         """
         changes = (instant.time for instant in self._metadata.completed if instant.action == Action.DELTA_COMMIT)
-        return any(not self.is_valid(instant) and instant not in self._is_completed for instant in changes)
+        return any(instant not in self._is_completed and self._is_later(instant) for instant in changes)
+
+    def _is_later(self, instant: str) -> bool:
+        """True if an instant that the table does not know came after its timeline was loaded."""
+        return len(instant) <= _DIGITS and instant > (self._data.latest_time or "")
 
     def is_committed(self, instant: str) -> bool:
         """True if the metadata table completed an instant, or archived it."""
@@ -55,13 +59,14 @@ class ValidInstants:
     def is_valid(self, instant: str) -> bool:
         """True if what an instant wrote into log files counts.
 
-        An instant that the table does not know counts if the metadata table still shows it, and the table archived it or
-        never had it. One that the table rolled back does not count, nor one that is newer than the timeline.
+        An instant that the table does not know counts if the metadata table still shows it: births, and the follow-up of
+        a restore, have instants of their own. One that the table rolled back does not count, nor one that is later than
+        the table's timeline.
         """
         if instant in self._is_completed:
             return self._is_completed[instant] and self.is_committed(instant)
-        is_old_or_own = len(instant) > _DIGITS or self._data.is_archived(instant)
-        return instant in self._completion_times and is_old_or_own and instant not in self._data.undone
+        is_known = instant in self._completion_times and instant not in self._data.undone
+        return is_known and not self._is_later(instant)
 
     def completion_time(self, instant: str) -> str:
         """When an instant of the metadata table completed, as far as its active timeline tells; else the instant."""

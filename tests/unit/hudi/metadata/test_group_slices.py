@@ -8,6 +8,7 @@ from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.metadata.group_slices import GroupSlice, group_slices
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.timeline.layouts import TimelineLayout
+from rli.hudi.timeline.rollback_metadata import RollbackMetadata
 from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.storage import Storage, StoredFile
 
@@ -46,17 +47,23 @@ def test_bases_of_pending_compactions_do_not_count(folder: Path) -> None:
 
 
 def test_only_completed_instants_are_valid(folder: Path) -> None:
-    data = _timeline(folder / "d", 1, f"{T[2]}.commit", f"{T[3]}.commit", f"{T[4]}.inflight", f"{T[5]}.clean")
-    metadata = _timeline(
-        folder / "m",
-        1,
-        *(f"{time}.deltacommit" for time in (*T[1:6], T[3] + "010", T[8])),
-        f"{T[6]}.deltacommit.inflight",
-    )
-    instants = ValidInstants(data, metadata)
-    valid = [time for time in (*T, T[3] + "010") if instants.is_valid(time)]
-    assert valid == [*T[1:4], T[5], T[3] + "010"]
+    data = _timeline(folder / "d", 1, f"{T[2]}.commit", f"{T[4]}.inflight", f"{T[5]}.clean")
+    own = [T[1], T[3], T[8] + "010"]
+    changes = [f"{time}.deltacommit" for time in (T[2], T[4], T[5], T[9], *own)]
+    instants = ValidInstants(data, _timeline(folder / "m", 1, *changes, f"{T[6]}.deltacommit.inflight"))
+    assert [time for time in (*T, *own[2:]) if instants.is_valid(time)] == [T[1], T[2], T[3], T[5], T[8] + "010"]
     assert instants.are_ahead
+
+
+def test_undone_instants_never_count(folder: Path) -> None:
+    rollback = RollbackMetadata(T[4], T[3], "commit", 1).to_avro()
+    names = f"{T[2]}_{T[2]}.commit", f"{T[4]}_{T[5]}.rollback"
+    data = _timeline(folder / "d", 2, *names, content=rollback)
+    metadata = _timeline(folder / "m", 2, f"{T[2]}_{T[2]}.deltacommit", f"{T[3]}_{T[3]}.deltacommit")
+    instants = ValidInstants(data, metadata)
+    assert instants.is_valid(T[2])
+    assert not instants.is_valid(T[3])
+    assert not instants.are_ahead
 
 
 def test_a_timeline_in_step_is_not_ahead(folder: Path) -> None:
@@ -73,12 +80,12 @@ def test_foreign_files_are_refused(folder: Path) -> None:
         _slice(instants, 2, f"g-0000-0_1_{T[1]}.parquet")
 
 
-def _timeline(folder: Path, layout: int, *names: str) -> Timeline:
+def _timeline(folder: Path, layout: int, *names: str, content: bytes = b"{}") -> Timeline:
     where = TimelineLayout.of(layout)
     for name in names:
         path = folder / where.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"{}")
+        path.write_bytes(content)
     return load_timeline(Storage(str(folder)), where)
 
 

@@ -87,8 +87,9 @@ def test_damaged_values_are_refused(value: bytes) -> None:
 @given(RECORDS, st.data())
 def test_cut_values_are_refused(record: MetadataRecord, data: st.DataObject) -> None:
     value = encode_record(record)
-    with pytest.raises(CorruptTableError):
-        decode_record(value[: data.draw(st.integers(0, len(value) - 2))])
+    for damaged in (value[: data.draw(st.integers(0, len(value) - 1))], value + b"\0"):
+        with pytest.raises(CorruptTableError):
+            decode_record(damaged)
 
 
 def test_locations_come_back_in_batches() -> None:
