@@ -1,0 +1,89 @@
+"""The index of data blocks: their places and first keys, in one level or in several.
+
+The root index is a row of entries: int64 place, int32 bytes of the block with its head, length of the key, key. A block of
+a lower level has int32 number of entries, int32 offset of each entry and of their end, then the entries without the
+length of the key. A key is int16 length of the row and the row; HBase lets more follow, and may shorten the row to what
+tells it from the last key of the block before.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from rli.hudi.hfile.encoding import Cursor, as_hadoop_length, damaged
+
+_PLACE: Final = struct.Struct(">qi")
+_INT: Final = struct.Struct(">i")
+_ROW: Final = struct.Struct(">h")
+
+
+class IndexEntry(NamedTuple):
+    """A block and where its keys begin.
+
+    Attributes:
+        place: of the block's head.
+        size: bytes of the block with its head.
+        key: the first row, or one between it and the last row before.
+    """
+
+    place: int
+    size: int
+    key: bytes
+
+
+def as_row(key: bytes) -> bytes:
+    """A key with its length in front, as the index and the file info hold it."""
+    return _ROW.pack(len(key)) + key
+
+
+def as_root(entries: Iterable[IndexEntry]) -> bytes:
+    """The content of the root index."""
+    return b"".join(
+        _PLACE.pack(entry.place, entry.size) + as_hadoop_length(len(key)) + key
+        for entry in entries
+        for key in (as_row(entry.key),)
+    )
+
+
+def root_entries(content: bytes, count: int) -> list[IndexEntry]:
+    """The entries of the root index.
+
+    Args:
+        content: of its block.
+        count: of entries.
+
+    Raises:
+        CorruptTableError: it does not hold so many.
+    """
+    cursor = Cursor(content, "the root index")
+    # Grows with what is there, not with a count that may be wrong.
+    entries = [_entry(cursor, None) for _ in range(count)]
+    return _in_order(entries)
+
+
+def lower_entries(content: bytes) -> list[IndexEntry]:
+    """The entries of an index block below the root.
+
+    Raises:
+        CorruptTableError: they are not where the block says.
+    """
+    cursor = Cursor(content, "a block of the index")
+    (count,) = cursor.fixed(_INT)
+    offsets = [cursor.fixed(_INT)[0] for _ in range(count + 1)]
+    sizes = [end - start for start, end in pairwise(offsets)]
+    return _in_order([_entry(cursor, size - _PLACE.size) for size in sizes])
+
+
+def _entry(cursor: Cursor, length: int | None) -> IndexEntry:
+    place, size = cursor.fixed(_PLACE)
+    key = Cursor(cursor.take(cursor.hadoop_length() if length is None else length), "a key of the index")
+    return IndexEntry(place, size, key.take(key.fixed(_ROW)[0]))
+
+
+def _in_order(entries: list[IndexEntry]) -> list[IndexEntry]:
+    if any(before.key > after.key or before.place >= after.place for before, after in pairwise(entries)):
+        raise damaged("the entries of the index are out of order")
+    return entries

@@ -1,0 +1,154 @@
+"""Reading of HFiles, a block at a time."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.hudi.hfile.block_index import IndexEntry, lower_entries, root_entries
+from rli.hudi.hfile.blocks import DATA, INFO, INTERMEDIATE_INDEX, LEAF_INDEX, ROOT_INDEX, BlockSource, read_exactly
+from rli.hudi.hfile.cells import CELLS, NO_CELLS, cells_of
+from rli.hudi.hfile.encoding import Cursor, damaged
+from rli.hudi.hfile.key_order import check_order
+from rli.hudi.hfile.trailer import TRAILER_BYTES, Trailer
+
+_INFO_MAGIC: Final = b"PBUF"
+
+
+class HFileReader:
+    """An HFile, of which only the trailer, the root index and the file info are held in memory.
+
+    >>> import io
+    >>> import pyarrow as pa
+    >>> from rli.hudi.hfile.cells import CELLS
+    >>> from rli.hudi.hfile.writer import write_hfile
+    >>> file = io.BytesIO()
+    >>> write_hfile(file, [pa.record_batch([[b"a", b"b"], [b"1", b"2"]], schema=CELLS)], schema=None)
+    >>> reader = HFileReader(file, len(file.getvalue()))
+    >>> reader.lookup(pa.array([b"b", b"c"])).to_pylist()
+    [{'key': b'b', 'value': b'2'}]
+
+    Args:
+        source: the file, seekable; it stays open.
+        size: its bytes.
+
+    Attributes:
+        info: entries of the file info, of Hudi and of HBase.
+        entries: cells of the file.
+
+    Raises:
+        CorruptTableError: the file is damaged.
+        UnsupportedTableError: it has another version or compression than rli reads.
+    """
+
+    def __init__(self, source: BinaryIO, size: int) -> None:
+        end = size - TRAILER_BYTES
+        if end < 0:
+            raise damaged(f"the file is too short for a trailer: size={size}")
+        self._trailer = Trailer.parse(read_exactly(source, end, TRAILER_BYTES))
+        self._blocks = BlockSource(source, end, self._trailer.codec)
+        root = self._blocks.read(self._trailer.load_on_open, ROOT_INDEX)
+        self._root = root_entries(root, self._trailer.index_entries)
+        self.info: Mapping[str, bytes] = _info(self._blocks.read(self._trailer.info, INFO))
+        self.entries = self._trailer.entries
+
+    def cells(self) -> Iterator[pa.RecordBatch]:
+        """All cells in the order of their keys: batches of ``CELLS``, one of each block.
+
+        Raises:
+            CorruptTableError: a block is damaged or missing.
+        """
+        count = 0
+        for entry in self._data_blocks():
+            batch = self._cells_at(entry)
+            count += batch.num_rows
+            yield batch
+        if count != self.entries:
+            raise damaged(
+                f"the blocks hold another number of cells than the trailer says: cells={count} said={self.entries}"
+            )
+
+    def lookup(self, keys: pa.Array) -> pa.RecordBatch:
+        """The cells of the keys that the file holds, in their order.
+
+        Only blocks that may hold one of the keys are read.
+
+        Args:
+            keys: binary, in bytewise order, without nulls.
+
+        Returns:
+            A batch of ``CELLS``.
+
+        Raises:
+            CorruptTableError: a block is damaged or missing.
+            InvalidInputError: the keys are out of order.
+        """
+        check_order(keys)
+        found = [NO_CELLS]
+        for entry, wanted in self._candidates(self._root, keys, self._trailer.levels):
+            cells = self._cells_at(entry)
+            found.append(cells.filter(pc.is_in(cells["key"], value_set=wanted)))
+        columns = [pa.concat_arrays([batch[name] for batch in found]) for name in CELLS.names]
+        return pa.record_batch(columns, schema=CELLS)
+
+    def _cells_at(self, entry: IndexEntry) -> pa.RecordBatch:
+        return cells_of(self._blocks.read(entry.place, DATA))
+
+    def _below(self, entry: IndexEntry) -> list[IndexEntry]:
+        return lower_entries(self._blocks.read(entry.place, LEAF_INDEX, INTERMEDIATE_INDEX))
+
+    def _data_blocks(self) -> Iterator[IndexEntry]:
+        # Places ascend over each level, so that an index that names a block twice has an end.
+        reached = [-1] * self._trailer.levels
+        stack = [iter(self._root)]
+        while stack:
+            entry = next(stack[-1], None)
+            if entry is None:
+                stack.pop()
+                continue
+            level = len(stack) - 1
+            if entry.place <= reached[level]:
+                raise damaged(f"the index names a block twice: place={entry.place}")
+            reached[level] = entry.place
+            if level + 1 == self._trailer.levels:
+                yield entry
+            else:
+                stack.append(iter(self._below(entry)))
+
+    def _candidates(
+        self, entries: list[IndexEntry], keys: pa.Array, levels: int
+    ) -> Iterator[tuple[IndexEntry, pa.Array]]:
+        """Data blocks that may hold keys, each with those keys."""
+        start = _count_below(keys, entries[0].key) if entries else len(keys)
+        while start < len(keys):
+            # The keys of many blocks are passed over at once.
+            number = bisect.bisect_right(entries, keys[start].as_py(), key=lambda entry: entry.key) - 1
+            end = _count_below(keys, entries[number + 1].key) if number + 1 < len(entries) else len(keys)
+            wanted = keys.slice(start, end - start)
+            if levels == 1:
+                yield entries[number], wanted
+            else:
+                yield from self._candidates(self._below(entries[number]), wanted, levels - 1)
+            start = end
+
+
+def _count_below(keys: pa.Array, bound: bytes) -> int:
+    return bisect.bisect_left(range(len(keys)), bound, key=lambda place: keys[place].as_py())
+
+
+def _info(content: bytes) -> dict[str, bytes]:
+    cursor = Cursor(content, "the file info")
+    if cursor.take(len(_INFO_MAGIC)) != _INFO_MAGIC:
+        raise damaged("the file info is not in the form of version 3")
+    entries = {}
+    for _, pair in Cursor(cursor.take(cursor.varint()), "the file info").message():
+        fields = dict(Cursor(pair, "an entry of the file info").message()) if isinstance(pair, bytes) else {}
+        name, value = fields.get(1), fields.get(2, b"")
+        if not isinstance(name, bytes) or not isinstance(value, bytes):
+            raise damaged("an entry of the file info has no name")
+        entries[name.decode(errors="replace")] = value
+    return entries

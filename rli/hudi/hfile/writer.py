@@ -1,0 +1,179 @@
+"""Writing of HFiles, a block at a time."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.errors import InvalidInputError
+from rli.hudi.hfile import cells as cell_format
+from rli.hudi.hfile.block_index import IndexEntry, as_root, as_row
+from rli.hudi.hfile.blocks import DATA, INFO, ROOT_INDEX, Codec, as_block
+from rli.hudi.hfile.cells import CELLS
+from rli.hudi.hfile.encoding import as_message, with_length
+from rli.hudi.hfile.key_order import check_order
+from rli.hudi.hfile.trailer import NO_BLOCK, Trailer
+
+BLOCK_BYTES: Final = 1 << 20
+"""Of a data block before it is compressed; Hudi's own default."""
+
+_INT: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
+_INFO_MAGIC: Final = b"PBUF"
+
+
+def write_hfile(
+    sink: BinaryIO,
+    cells: Iterable[pa.RecordBatch],
+    schema: str | None,
+    *,
+    compression: Codec = Codec.GZIP,
+    block_bytes: int = BLOCK_BYTES,
+) -> None:
+    """Write cells as an HFile that Hudi reads.
+
+    >>> import io
+    >>> from rli.hudi.hfile.reader import HFileReader
+    >>> file = io.BytesIO()
+    >>> write_hfile(file, [], schema='"string"', compression=Codec.NONE)
+    >>> reader = HFileReader(file, len(file.getvalue()))
+    >>> reader.entries, reader.info["schema"]
+    (0, b'"string"')
+
+    Args:
+        sink: where it is written, from the place where the sink stands.
+        cells: batches of ``CELLS``, in bytewise order of the keys over all batches; equal keys may follow each other.
+        schema: Avro schema of the values, for the file info; None if Hudi is told it otherwise.
+        compression: gzip or none.
+        block_bytes: a data block is closed before it grows beyond; a single cell or the cells of one key may.
+
+    Raises:
+        InvalidInputError: keys are out of order, null or longer than 32,767 bytes, or a value is null. What was written so
+            far is no HFile.
+    """
+    file = _Writer(sink, compression)
+    for block in _blocks(cells, block_bytes):
+        file.write_data(block)
+    file.finish(schema)
+
+
+class _Writer:
+    def __init__(self, sink: BinaryIO, codec: Codec) -> None:
+        self._sink = sink
+        self._codec = codec
+        self._place = 0
+        self._index: list[IndexEntry] = []
+        self._last_key = b""
+        self._cells = self._key_bytes = self._value_bytes = self._block_bytes = 0
+
+    def write_data(self, cells: pa.RecordBatch) -> None:
+        content = cell_format.as_block(cells)
+        before = self._index[-1].place if self._index else -1
+        first = cells["key"][0].as_py()
+        place = self._write(DATA, content, before)
+        self._index.append(IndexEntry(place, self._place - place, first))
+        self._last_key = cells["key"][-1].as_py()
+        self._cells += cells.num_rows
+        self._block_bytes += len(content)
+        self._key_bytes += pc.sum(pc.binary_length(cells["key"])).as_py()
+        self._value_bytes += pc.sum(pc.binary_length(cells["value"])).as_py()
+
+    def finish(self, schema: str | None) -> None:
+        load_on_open = self._write(ROOT_INDEX, as_root(self._index))
+        # Of the meta blocks, of which there are none.
+        self._write(ROOT_INDEX, b"")
+        message = as_message((1, _pair(*entry)) for entry in self._info(schema).items())
+        info = self._write(INFO, _INFO_MAGIC + with_length(message))
+        trailer = Trailer(
+            info=info,
+            load_on_open=load_on_open,
+            uncompressed_bytes=self._block_bytes,
+            index_entries=len(self._index),
+            entries=self._cells,
+            levels=1,
+            first_block=self._index[0].place if self._index else NO_BLOCK,
+            last_block=self._index[-1].place if self._index else 0,
+            codec=self._codec,
+        )
+        self._sink.write(trailer.encode())
+
+    def _info(self, schema: str | None) -> dict[str, bytes]:
+        cells = max(self._cells, 1)
+        # The first two announce the last byte of each cell.
+        return {
+            "KEY_VALUE_VERSION": _INT.pack(1),
+            "MAX_MEMSTORE_TS_KEY": _LONG.pack(0),
+            "hfile.LASTKEY": as_row(self._last_key) if self._cells else b"",
+            "hfile.AVG_KEY_LEN": _INT.pack(self._key_bytes // cells),
+            "hfile.AVG_VALUE_LEN": _INT.pack(self._value_bytes // cells),
+            "hfile.CREATE_TIME_TS": _LONG.pack(time.time_ns() // 1_000_000),
+            **({} if schema is None else {"schema": schema.encode()}),
+        }
+
+    def _write(self, magic: bytes, content: bytes, before: int = -1) -> int:
+        place = self._place
+        self._place += self._sink.write(as_block(magic, content, self._codec, before))
+        return place
+
+
+def _pair(name: str, value: bytes) -> bytes:
+    """An entry of the file info."""
+    return as_message([(1, name.encode()), (2, value)])
+
+
+def _blocks(batches: Iterable[pa.RecordBatch], block_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The cells of each data block."""
+    held: list[pa.RecordBatch] = []
+    size, last = 0, None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        _check(batch, last)
+        last = batch["key"][-1].as_py()
+        held.append(batch)
+        size += int(cell_format.sizes_of(batch).sum())
+        if size > block_bytes:
+            *full, rest = _divided(held, block_bytes)
+            yield from full
+            held, size = [rest], int(cell_format.sizes_of(rest).sum())
+    if held:
+        yield from _divided(held, block_bytes)
+
+
+def _check(batch: pa.RecordBatch, last: bytes | None) -> None:
+    check_order(batch["key"], last)
+    if batch["value"].null_count:
+        raise InvalidInputError("a value of an HFile is null", remedy="give removed records an empty value")
+    longest = pc.max(pc.binary_length(batch["key"])).as_py()
+    if longest > cell_format.LONGEST_KEY:
+        raise InvalidInputError(
+            f"a key is too long for an HFile: bytes={longest}",
+            remedy=f"use keys of up to {cell_format.LONGEST_KEY} bytes",
+        )
+
+
+def _divided(batches: list[pa.RecordBatch], block_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The blocks of cells that follow each other; the last may have room left."""
+    cells = pa.record_batch(
+        [pa.concat_arrays([batch[name] for batch in batches]) for name in CELLS.names], schema=CELLS
+    )
+    ends = np.cumsum(cell_format.sizes_of(cells))
+    keys = cells["key"]
+    # Where a block may start: at the first cell of a key.
+    firsts = np.append(np.flatnonzero(pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)) + 1, len(keys))
+    start = 0
+    while start < len(keys):
+        room = np.searchsorted(ends, (ends[start - 1] if start else 0) + block_bytes, side="right")
+        bounds = firsts[: np.searchsorted(firsts, room, side="right")]
+        if not len(bounds) or bounds[-1] <= start:
+            # The cells of one key are more than a block's bytes.
+            bounds = firsts[np.searchsorted(firsts, start, side="right") :][:1]
+        end = int(bounds[-1])
+        yield cells.slice(start, end - start)
+        start = end
