@@ -1,0 +1,173 @@
+"""What is written as an HFile is read back, by all and by single keys; damage is told."""
+
+from __future__ import annotations
+
+import io
+import random
+from itertools import pairwise
+from typing import Final
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rli import CorruptTableError, InvalidInputError, UnsupportedTableError
+from rli.hudi.hfile.blocks import Codec
+from rli.hudi.hfile.cells import CELLS
+from rli.hudi.hfile.reader import HFileReader
+from rli.hudi.hfile.writer import write_hfile
+from tests.support.damage import FUZZ_ROUNDS, damaged
+
+Cell = tuple[bytes, bytes]
+
+LIKE_FRAMING: Final = b"\0\x7f\xff\xff\xff\xff\xff\xff\xff\x04"
+"""What stands between row and value: content may hold it too."""
+
+TEXTS: Final = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from([b"", LIKE_FRAMING, b"\0\0\0\x0c\0\0\0\0\0\0" + LIKE_FRAMING + b"\0", b"\x7f" * 30, b"v" * 700]),
+)
+CELL_LISTS: Final = st.lists(st.tuples(TEXTS, TEXTS), max_size=60).map(
+    lambda cells: sorted(cells, key=lambda cell: cell[0])
+)
+CODECS: Final = st.sampled_from([Codec.GZIP, Codec.NONE])
+
+
+def _batch(cells: list[Cell]) -> pa.RecordBatch:
+    return pa.record_batch([[key for key, _ in cells], [value for _, value in cells]], schema=CELLS)
+
+
+def _file(*batches: list[Cell], codec: Codec = Codec.GZIP, block_bytes: int = 1 << 20) -> io.BytesIO:
+    file = io.BytesIO()
+    write_hfile(file, map(_batch, batches), '"string"', compression=codec, block_bytes=block_bytes)
+    return file
+
+
+def _reader(file: io.BytesIO) -> HFileReader:
+    return HFileReader(file, len(file.getvalue()))
+
+
+def _cells(batch: pa.RecordBatch) -> list[Cell]:
+    return [(cell["key"], cell["value"]) for cell in batch.to_pylist()]
+
+
+def _numbered(count: int) -> list[Cell]:
+    return [(b"key-%06d" % number, b"value-%04d" % (number % 10_000)) for number in range(count)]
+
+
+@given(CELL_LISTS, CODECS, st.integers(1, 2000), st.integers(0, 60))
+def test_all_cells_come_back(cells: list[Cell], codec: Codec, block_bytes: int, cut: int) -> None:
+    reader = _reader(_file(cells[:cut], cells[cut:], codec=codec, block_bytes=block_bytes))
+    blocks = [_cells(block) for block in reader.cells()]
+    assert [cell for block in blocks for cell in block] == cells
+    assert reader.entries == len(cells)
+    assert reader.info["schema"] == b'"string"'
+    # Readers look for a key in one block only.
+    assert all(before[-1][0] < after[0][0] for before, after in pairwise(blocks))
+
+
+@given(CELL_LISTS, st.lists(TEXTS, max_size=20), CODECS, st.integers(1, 2000))
+def test_lookup_finds_what_exists(cells: list[Cell], others: list[bytes], codec: Codec, block_bytes: int) -> None:
+    wanted = sorted({*others, *(key for key, _ in cells[::3])})
+    found = _reader(_file(cells, codec=codec, block_bytes=block_bytes)).lookup(pa.array(wanted, pa.binary()))
+    assert _cells(found) == [cell for cell in cells if cell[0] in wanted]
+
+
+class _Counted(io.BytesIO):
+    read_bytes = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        content = super().read(size)
+        self.read_bytes += len(content)
+        return content
+
+
+def test_lookup_reads_only_its_blocks() -> None:
+    content = _file(_numbered(20_000), codec=Codec.NONE, block_bytes=4096).getvalue()
+    file = _Counted(content)
+    reader = HFileReader(file, len(content))
+    opened = file.read_bytes
+    keys = pa.array([b"key-000007", b"key-000009", b"key-010000", b"key-010000x", b"zzz"])
+    assert reader.lookup(keys).num_rows == 3
+    # Three blocks: the last key lies behind the last cell, which only the last block can tell.
+    assert file.read_bytes - opened < 3 * (4096 + 100)
+    assert opened < len(content) // 10
+
+
+def test_blocks_keep_to_their_size() -> None:
+    blocks = list(_reader(_file(_numbered(5_000), codec=Codec.NONE, block_bytes=10_000)).cells())
+    sizes = [block.num_rows * 41 for block in blocks]
+    assert max(sizes) <= 10_000
+    assert min(sizes[:-1]) > 9_000
+
+
+def test_files_may_stand_in_others() -> None:
+    file = io.BytesIO(b"before")
+    file.seek(6)
+    write_hfile(file, [_batch(_numbered(3))], None)
+    content = file.getvalue()[6:]
+    (block,) = HFileReader(io.BytesIO(content), len(content)).cells()
+    assert _cells(block) == _numbered(3)
+
+
+@pytest.mark.parametrize("batches", [([(b"b", b""), (b"a", b"")],), ([(b"b", b"")], [(b"a", b"")])])
+def test_unsorted_keys_are_refused(batches: tuple[list[Cell], ...]) -> None:
+    with pytest.raises(InvalidInputError, match="out of order"):
+        _file(*batches)
+    with pytest.raises(InvalidInputError, match="out of order"):
+        _reader(_file([])).lookup(pa.array([b"b", b"a"]))
+
+
+def test_too_long_keys_are_refused() -> None:
+    longest = [(b"k" * 32_767, b"v")]
+    (block,) = _reader(_file(longest)).cells()
+    assert _cells(block) == longest
+    with pytest.raises(InvalidInputError, match="too long"):
+        _file([(b"k" * 32_768, b"v")])
+
+
+def test_null_cells_are_refused() -> None:
+    for key, value in ((None, b"v"), (b"k", None)):
+        batch = pa.record_batch([pa.array([key], pa.binary()), pa.array([value], pa.binary())], schema=CELLS)
+        with pytest.raises(InvalidInputError, match="is null"):
+            write_hfile(io.BytesIO(), [batch], None)
+
+
+def _read_all(content: bytes) -> list[Cell]:
+    reader = HFileReader(io.BytesIO(content), len(content))
+    reader.lookup(pa.array([b"a", b"key-000011", b"key-000155", b"z"]))
+    return [cell for block in reader.cells() for cell in _cells(block)]
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.NONE])
+def test_damage_ends_in_clear_errors(codec: Codec) -> None:
+    rng = random.Random()
+    content = _file(_numbered(200), codec=codec, block_bytes=2000).getvalue()
+    for _ in range(FUZZ_ROUNDS):
+        try:
+            _read_all(damaged(content, rng))
+        except (CorruptTableError, UnsupportedTableError) as error:
+            assert error.remedy  # noqa: PT017
+
+
+def test_every_cut_is_told() -> None:
+    content = _file(_numbered(100), block_bytes=1000).getvalue()
+    for length in range(0, len(content), 61):
+        with pytest.raises(CorruptTableError):
+            _read_all(content[:length])
+
+
+def test_damage_in_gzip_is_told() -> None:
+    # Behind the heads of the first block and of gzip.
+    content = _file(_numbered(100), block_bytes=1000).getvalue()
+    for place in range(43, 150, 5):
+        with pytest.raises(CorruptTableError):
+            _read_all(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+
+
+def test_hostile_sizes_are_not_allocated() -> None:
+    content = bytearray(_file(_numbered(100)).getvalue())
+    content[12:16] = (2**31 - 1).to_bytes(4, "big")
+    with pytest.raises(CorruptTableError, match="not what its head says"):
+        _read_all(bytes(content))
