@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from rli.hudi.hfile.block_index import IndexEntry, lower_entries, root_entries
 from rli.hudi.hfile.blocks import DATA, INFO, INTERMEDIATE_INDEX, LEAF_INDEX, ROOT_INDEX, BlockSource, read_exactly
-from rli.hudi.hfile.cells import CELLS, NO_CELLS, cells_of
+from rli.hudi.hfile.cell_format import cells_of
+from rli.hudi.hfile.cells import concatenated
 from rli.hudi.hfile.encoding import Cursor, damaged
 from rli.hudi.hfile.key_order import check_order
 from rli.hudi.hfile.trailer import TRAILER_BYTES, Trailer
@@ -88,12 +89,11 @@ class HFileReader:
             InvalidInputError: the keys are out of order.
         """
         check_order(keys)
-        found = [NO_CELLS]
+        found = []
         for entry, wanted in self._candidates(self._root, keys, self._trailer.levels):
             cells = self._cells_at(entry)
             found.append(cells.filter(pc.is_in(cells["key"], value_set=wanted)))
-        columns = [pa.concat_arrays([batch[name] for batch in found]) for name in CELLS.names]
-        return pa.record_batch(columns, schema=CELLS)
+        return concatenated(found)
 
     def _cells_at(self, entry: IndexEntry) -> pa.RecordBatch:
         return cells_of(self._blocks.read(entry.place, DATA))

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import InvalidInputError
-from rli.hudi.hfile import cells as cell_format
+from rli.hudi.hfile import cell_format
 from rli.hudi.hfile.block_index import IndexEntry, as_root, as_row
 from rli.hudi.hfile.blocks import DATA, INFO, ROOT_INDEX, Codec, as_block
-from rli.hudi.hfile.cells import CELLS
+from rli.hudi.hfile.cells import concatenated
 from rli.hudi.hfile.encoding import as_message, with_length
 from rli.hudi.hfile.key_order import check_order
 from rli.hudi.hfile.trailer import NO_BLOCK, Trailer
@@ -160,9 +160,7 @@ def _check(batch: pa.RecordBatch, last: bytes | None) -> None:
 
 def _divided(batches: list[pa.RecordBatch], block_bytes: int) -> Iterator[pa.RecordBatch]:
     """The blocks of cells that follow each other; the last may have room left."""
-    cells = pa.record_batch(
-        [pa.concat_arrays([batch[name] for batch in batches]) for name in CELLS.names], schema=CELLS
-    )
+    cells = concatenated(batches)
     ends = np.cumsum(cell_format.sizes_of(cells))
     keys = cells["key"]
     # Where a block may start: at the first cell of a key.

@@ -1,30 +1,11 @@
-"""Cells: keys and encoded records of the metadata table, as HFiles keep them."""
+"""Cells of the metadata table: the values are its encoded records."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
 import pyarrow as pa
 
+from rli.hudi.hfile.cells import CELLS
 from rli.hudi.metadata.record_codec import is_own_form, recode
-
-CELLS: Final = pa.schema([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
-"""Keys are ordered bytewise; an empty value stands for a removed record."""
-
-NO_CELLS: Final = pa.RecordBatch.from_pylist([], schema=CELLS)
-
-
-def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of ``CELLS`` with the rows of all.
-
-    Raises:
-        pyarrow.ArrowInvalid: keys or values have 2 GiB or more together.
-    """
-    if len(batches) == 1:
-        return batches[0]
-    columns = [pa.concat_arrays([batch[name] for batch in [NO_CELLS, *batches]]) for name in CELLS.names]
-    return pa.record_batch(columns, schema=CELLS)
 
 
 def in_own_form(cells: pa.RecordBatch, schema: str) -> pa.RecordBatch:

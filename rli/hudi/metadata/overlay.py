@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.hudi.metadata.cells import CELLS, NO_CELLS, concatenated
+from rli.hudi.hfile.cells import CELLS, NO_CELLS, concatenated
 from rli.hudi.metadata.merging import merged
 from rli.hudi.metadata.record_codec import decode_record, encode_record
 from rli.hudi.metadata.records import ColumnStatistics, MetadataRecord

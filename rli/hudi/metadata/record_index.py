@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rli.errors import CorruptTableError
-from rli.hudi.metadata.cells import CELLS
+from rli.hudi.hfile.cells import CELLS
 from rli.hudi.metadata.record_codec import decode_record, encode_record
 from rli.hudi.metadata.records import RecordLocation
 

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from rli import CorruptTableError
-from rli.hudi.hfile import blocks, cells
+from rli.hudi.hfile import blocks, cell_format
 from rli.hudi.hfile.block_index import IndexEntry, as_root, as_row
 from rli.hudi.hfile.blocks import DATA, INFO, INTERMEDIATE_INDEX, LEAF_INDEX, ROOT_INDEX, Codec
+from rli.hudi.hfile.cells import CELLS
 from rli.hudi.hfile.reader import HFileReader
 from rli.hudi.hfile.trailer import Trailer
 
@@ -34,9 +35,11 @@ class _Levels:
         entries = []
         for start in range(0, len(PAIRS), 4):
             pairs = PAIRS[start : start + 4]
-            batch = pa.record_batch([[key for key, _ in pairs], [value for _, value in pairs]], schema=cells.CELLS)
+            batch = pa.record_batch([[key for key, _ in pairs], [value for _, value in pairs]], schema=CELLS)
             # HBase shortens the key of a block to what tells it from the cell before.
-            entries.append(self.write(DATA, cells.as_block(batch), PAIRS[start - 1][0] + b"\0" if start else b"k"))
+            entries.append(
+                self.write(DATA, cell_format.as_block(batch), PAIRS[start - 1][0] + b"\0" if start else b"k")
+            )
         return entries
 
     def above(self, magic: bytes, entries: list[IndexEntry]) -> list[IndexEntry]:

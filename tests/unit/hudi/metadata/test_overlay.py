@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rli.hudi.metadata.cells import CELLS
+from rli.hudi.hfile.cells import CELLS
 from rli.hudi.metadata.merging import merged
 from rli.hudi.metadata.overlay import Overlay
 from rli.hudi.metadata.record_codec import decode_record, encode_record

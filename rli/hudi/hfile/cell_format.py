@@ -1,0 +1,160 @@
+"""The cells of a data block, as columns.
+
+A cell is: int32 length of its key, int32 length of its value, the key, the value, and byte 0 (the version of HBase's
+multi-version concurrency control, which Hudi does not use). The key is: int16 length of the row, the row, byte 0
+(length of the family's name), int64 timestamp, always the largest, and byte 4 (a put).
+
+The lengths are a chain: where a cell starts is known when the one before was read. But what stands between row and
+value is the same in all cells, so it can be searched for; and where it stands, one length of the value settles where
+the next cell starts.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.hudi.hfile.cells import CELLS
+from rli.hudi.hfile.encoding import damaged
+
+LONGEST_KEY: Final = 2**15 - 1
+"""Bytes of a row."""
+
+_HEAD: Final = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
+_LENGTHS: Final = struct.Struct(">ii")
+_TAIL: Final = b"\0\x7f" + b"\xff" * 7 + b"\x04"
+_END: Final = b"\0"
+_AROUND_ROW: Final = 2 + len(_TAIL)
+_SMALLEST: Final = _HEAD.itemsize + len(_TAIL) + len(_END)
+_MOST_GUESSES: Final = 8
+"""Lengths of values that are tried in a block before its cells are walked. Values of the record index have few lengths."""
+
+_Places: TypeAlias = NDArray[np.int64]
+
+
+def sizes_of(cells: pa.RecordBatch) -> _Places:
+    """Bytes of each cell in a block.
+
+    Args:
+        cells: of ``CELLS``.
+    """
+    return _SMALLEST + _lengths(cells["key"]) + _lengths(cells["value"])
+
+
+def as_block(cells: pa.RecordBatch) -> bytes:
+    """The content of the data block with the cells.
+
+    Args:
+        cells: of ``CELLS``, in their order, of less than 2 GiB.
+    """
+    rows = _lengths(cells["key"])
+    heads = np.empty(len(rows), _HEAD)
+    heads["key"], heads["value"], heads["row"] = rows + _AROUND_ROW, _lengths(cells["value"]), rows
+    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_HEAD.itemsize), len(heads), [None, pa.py_buffer(heads)])
+    joined = pc.binary_join_element_wise(
+        fixed.cast(pa.binary()), cells["key"], pa.scalar(_TAIL), cells["value"], pa.scalar(_END), pa.scalar(b"")
+    )
+    return joined.buffers()[2].to_pybytes()
+
+
+def cells_of(block: bytes) -> pa.RecordBatch:
+    """The cells of a data block, of ``CELLS``.
+
+    Args:
+        block: the content, uncompressed.
+
+    Raises:
+        CorruptTableError: the content is no chain of cells as Hudi writes them.
+    """
+    content = np.frombuffer(block, np.uint8)
+    starts = _guessed(content)
+    if starts is None or not _is_chain(content, starts):
+        starts = _walked(block)
+        if not _is_chain(content, starts):
+            raise damaged("a data block holds cells of another form than Hudi writes")
+    keys, values = _number(content, starts, 4), _number(content, starts + 4, 4)
+    # Row, what follows it, value, and what precedes the next row: elements of one array over the block's own bytes.
+    bounds = np.empty(4 * len(starts) + 1, np.int32)
+    bounds[0:-1:4] = starts + _HEAD.itemsize
+    bounds[1::4] = bounds[0:-1:4] + keys - _AROUND_ROW
+    bounds[2::4] = bounds[1::4] + len(_TAIL)
+    bounds[3::4] = bounds[2::4] + values
+    bounds[-1] = len(block)
+    parts = pa.BinaryArray.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(block)])
+    rows = pa.array(np.arange(0, len(parts), 4))
+    return pa.record_batch([parts.take(rows), parts.take(pc.add(rows, 2))], schema=CELLS)
+
+
+def _lengths(column: pa.Array) -> _Places:
+    return pc.binary_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _number(content: NDArray[np.uint8], places: _Places, size: int) -> _Places:
+    """Big-endian numbers without sign; each place must be at least ``size`` bytes before the end."""
+    number = content[places].astype(np.int64)
+    for offset in range(1, size):
+        number = number << 8 | content[places + offset]
+    return number
+
+
+def _tails(content: NDArray[np.uint8]) -> _Places:
+    """Places of all that looks like what stands between row and value."""
+    places = np.flatnonzero(content[1 : 1 + max(len(content) - len(_TAIL), 0)] == _TAIL[1])
+    for offset, byte in enumerate(_TAIL):
+        places = places[content[places + offset] == byte]
+    return places
+
+
+def _guessed(content: NDArray[np.uint8]) -> _Places | None:
+    """Where cells start if each tail belongs to one and values have few lengths; to be checked. None if not found."""
+    tails = _tails(content)
+    if not len(tails):
+        return None
+    starts = np.full(len(tails), -1, np.int64)
+    starts[0] = 0
+    open_ = np.arange(1, len(tails))
+    for _ in range(_MOST_GUESSES):
+        if not len(open_):
+            return starts
+        known = open_[0] - 1
+        length = _number(content, starts[[known]] + 4, 4)[0]
+        guess = tails[open_ - 1] + len(_TAIL) + length + len(_END)
+        rows = tails[open_] - guess - _HEAD.itemsize
+        right = rows >= 0
+        right[right] = _number(content, guess[right], 4) == rows[right] + _AROUND_ROW
+        if not right[0]:
+            return None
+        starts[open_[right]] = guess[right]
+        open_ = open_[~right]
+    return None if len(open_) else starts
+
+
+def _walked(block: bytes) -> _Places:
+    """Where cells start, told by the lengths alone; to be checked."""
+    starts = []
+    place = 0
+    while place <= len(block) - _SMALLEST:
+        starts.append(place)
+        key, value = _LENGTHS.unpack_from(block, place)
+        if key < _AROUND_ROW or value < 0:
+            break
+        place += _LENGTHS.size + key + value + len(_END)
+    return np.array(starts, np.int64)
+
+
+def _is_chain(content: NDArray[np.uint8], starts: _Places) -> bool:
+    """Whether the cells at the places fill the block without gaps, and each is as Hudi writes it."""
+    if not len(starts) or starts[0] or np.any(starts > len(content) - _SMALLEST):
+        return not len(starts) and not len(content)
+    keys, values, rows = (_number(content, starts + offset, size) for offset, size in ((0, 4), (4, 4), (8, 2)))
+    ends = starts + _LENGTHS.size + keys + values + len(_END)
+    if ends[-1] != len(content) or np.any(ends[:-1] != starts[1:]) or np.any(keys != rows + _AROUND_ROW):
+        return False
+    tails = starts + _HEAD.itemsize + rows
+    fixed = all(np.all(content[tails + offset] == byte) for offset, byte in enumerate(_TAIL))
+    return bool(fixed and np.all(content[ends - 1] == 0) and np.all(rows <= LONGEST_KEY))
