@@ -7,6 +7,7 @@ or decoded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,8 @@ from rli.errors import CorruptTableError
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.metadata.record_codec import decode_record, encode_record
 from rli.hudi.metadata.records import RecordLocation
+
+_MOST_REMEMBERED: Final = 65_536
 
 LOCATED: Final = pa.schema(
     [
@@ -69,10 +72,7 @@ def located_keys(cells: pa.RecordBatch) -> pa.RecordBatch:
         CorruptTableError: a value is no entry of a record index, or a key is not UTF-8.
     """
     encoded = cells["value"].dictionary_encode()
-    found = [decode_record(value) for value in encoded.dictionary.to_pylist()]
-    locations = [location for location in found if isinstance(location, RecordLocation)]
-    if len(locations) != len(found):
-        raise _corrupt("a cell of the record index holds another record")
+    locations = [_location(value) for value in encoded.dictionary.to_pylist()]
     try:
         keys = cells["key"].cast(pa.string())
     except pa.ArrowInvalid as error:
@@ -83,6 +83,15 @@ def located_keys(cells: pa.RecordBatch) -> pa.RecordBatch:
         _picked(encoded.indices, [location.instant for location in locations]),
     ]
     return pa.record_batch([keys, *columns], schema=LOCATED)
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _location(value: bytes) -> RecordLocation:
+    """The location of a value; blocks of one file share most of their values."""
+    record = decode_record(value)
+    if not isinstance(record, RecordLocation):
+        raise _corrupt("a cell of the record index holds another record")
+    return record
 
 
 def _picked(indices: pa.Array, names: Sequence[str]) -> pa.DictionaryArray:
