@@ -22,6 +22,7 @@ NAMES: Final = (
     "redis_store",
     "hbase_store",
     "parquet_files",
+    "hfile",
     "point_reads",
     "changes",
     "upsert_memory",

@@ -29,6 +29,9 @@ _CHECKSUM_BYTES: Final = 4
 _GZIP: Final = 31
 """Window of zlib that stands for gzip's form."""
 
+_LEVEL: Final = 3
+"""Of gzip: twice as fast as its default, for blocks a fifth larger."""
+
 _MOST_INFLATED: Final = 1100
 """Deflate makes no more than 1,032 bytes of one."""
 
@@ -128,7 +131,7 @@ def as_block(magic: bytes, content: bytes, codec: Codec, before: int = -1) -> by
     """
     packed = content
     if codec is Codec.GZIP:
-        packer = zlib.compressobj(wbits=_GZIP)
+        packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
         packed = packer.compress(content) + packer.flush()
     end = _HEAD.size + len(packed)
     checksums = bytes(-(-end // _CHUNK_BYTES) * _CHECKSUM_BYTES)
