@@ -52,6 +52,11 @@ class ValidInstants:
         """True if an instant that the table does not know came after its timeline was loaded."""
         return len(instant) <= _DIGITS and instant > (self._data.latest_time or "")
 
+    @property
+    def name_log_files(self) -> bool:
+        """True if the instant in a log file's name is that of the commit that wrote it: table version 8 and later."""
+        return self._metadata.layout.keeps_completion_times
+
     def is_committed(self, instant: str) -> bool:
         """True if the metadata table completed an instant, or archived it."""
         return instant in self._completion_times or self._metadata.is_archived(instant)

@@ -1,0 +1,112 @@
+"""Reads one file group of the metadata table: its base file and its log files, merged."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.hudi.hfile.reader import HFileReader
+from rli.hudi.metadata.cells import in_own_form
+from rli.hudi.metadata.group_slices import GroupSlice
+from rli.hudi.metadata.log_changes import LogChanges
+from rli.hudi.metadata.overlay import Overlay
+from rli.hudi.metadata.valid_instants import ValidInstants
+from rli.storage import Storage, StoredFile
+
+_READ_WHOLE: Final = 4 << 20
+"""Files of up to so many bytes are read by one request."""
+
+_SCHEMA: Final = "schema"
+
+
+class GroupReader:
+    """The merged cells of a file group.
+
+    Args:
+        storage: of the table.
+        group: the file group.
+        instants: tell which blocks of log files count.
+        merges: records of one key are merged; else the newest stands.
+    """
+
+    def __init__(self, storage: Storage, group: GroupSlice, instants: ValidInstants, *, merges: bool) -> None:
+        self._storage = storage
+        self._group = group
+        self._instants = instants
+        self._merges = merges
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        """All cells in order, without removed records: batches of ``CELLS``.
+
+        Memory holds the log files' cells and one block of the base file.
+
+        Raises:
+            CorruptTableError: a file is damaged.
+            InstantNotFoundError: a file has gone.
+            UnsupportedTableError: a log file has a block that rli does not read.
+        """
+        overlay = self._overlay(None)
+        base = self._group.base
+        if base is None:
+            yield from overlay.over([])
+            return
+        with self._open(base) as source:
+            reader = HFileReader(source, base.size)
+            schema = _schema_of(reader, base)
+            yield from overlay.over(in_own_form(cells, schema) for cells in reader.cells())
+
+    def lookup(self, keys: pa.Array) -> Iterator[pa.RecordBatch]:
+        """The cells of some keys, in order, without removed records; raises what ``scan`` raises.
+
+        Args:
+            keys: binary array, sorted, distinct.
+        """
+        overlay = self._overlay(keys)
+        yield from overlay.over([] if self._group.base is None else [self._found(self._group.base, keys)])
+
+    def _overlay(self, keys: pa.Array | None) -> Overlay:
+        changes = LogChanges(self._instants, keys)
+        for file in self._group.logs:
+            changes.read(self._content(file), file)
+        return Overlay.of(changes.batches, merges=self._merges)
+
+    def _found(self, base: StoredFile, keys: pa.Array) -> pa.RecordBatch:
+        with self._open(base) as source:
+            reader = HFileReader(source, base.size)
+            return in_own_form(reader.lookup(keys), _schema_of(reader, base))
+
+    def _content(self, file: StoredFile) -> bytes:
+        content = self._storage.read_bytes(file.path)
+        if content is None:
+            raise _gone(file)
+        return content
+
+    def _open(self, file: StoredFile) -> Any:
+        """The file, opened for reading: pyarrow's own type has no annotations."""
+        if file.size <= _READ_WHOLE:
+            return io.BytesIO(self._content(file))
+        try:
+            return self._storage.filesystem.open_input_file(self._storage.full_path(file.path))
+        except FileNotFoundError as error:
+            raise _gone(file) from error
+
+
+def _schema_of(reader: HFileReader, file: StoredFile) -> str:
+    content = reader.info.get(_SCHEMA)
+    if content is None:
+        raise CorruptTableError(
+            f"a base file of the metadata table has no schema: file={file.path}",
+            remedy="drop this partition of the metadata table and let it be built anew",
+        )
+    return str(content, "utf-8", "replace")
+
+
+def _gone(file: StoredFile) -> InstantNotFoundError:
+    return InstantNotFoundError(
+        f"a file of the metadata table has gone, others cleaned it away: file={file.path}",
+        remedy="load the table again",
+    )

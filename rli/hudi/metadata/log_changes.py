@@ -1,0 +1,96 @@
+"""What the log files of a file group say, block by block, as cells."""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.errors import CorruptTableError, UnsupportedTableError
+from rli.hudi.file_names import LogFileName
+from rli.hudi.hfile.cells import CELLS, concatenated
+from rli.hudi.hfile.reader import HFileReader
+from rli.hudi.metadata.cells import in_own_form
+from rli.hudi.metadata.log_blocks import BlockKind, Header, LogBlock, log_blocks, removed_keys
+from rli.hudi.metadata.valid_instants import ValidInstants
+from rli.storage import StoredFile
+
+_REMEDY: Final = "let Hudi compact the metadata table, or drop it and let it be built anew"
+
+
+class LogChanges:
+    """Collects the valid changes of the log files of one file group, the oldest first.
+
+    Args:
+        instants: tell which blocks count.
+        keys: binary array, sorted: only changes of these keys; None for all.
+    """
+
+    def __init__(self, instants: ValidInstants, keys: pa.Array | None) -> None:
+        self._instants = instants
+        self._keys = keys
+        self._found: list[tuple[str, pa.RecordBatch]] = []
+
+    @property
+    def batches(self) -> list[pa.RecordBatch]:
+        """The changes: batches of ``CELLS``, in which an empty value stands for a removed record."""
+        return [cells for _, cells in self._found]
+
+    def read(self, content: bytes, file: StoredFile) -> None:
+        """Add the changes of the next log file.
+
+        Raises:
+            CorruptTableError: a block is damaged.
+            UnsupportedTableError: a block is of a kind that the metadata table has not, or was made by log compaction.
+        """
+        for block in log_blocks(content):
+            if block.kind is BlockKind.COMMAND:
+                # A rollback takes back what came before it, in files before this one, too.
+                undone = block.headers.get(Header.TARGET_INSTANT)
+                self._found = [change for change in self._found if change[0] != undone]
+            elif block.kind is None:
+                self._require_dead(file)
+            elif self._instants.is_valid(_header(block, Header.INSTANT, file)):
+                self._found.append((block.headers[Header.INSTANT], self._cells(block, file)))
+
+    def _require_dead(self, file: StoredFile) -> None:
+        """Pass over what a dead writer left. Where a file belongs to one commit, that commit must not have completed."""
+        if self._instants.name_log_files and self._instants.is_valid(LogFileName.parse(file.name).instant):
+            raise CorruptTableError(f"a log file of a completed commit is damaged: file={file.path}", remedy=_REMEDY)
+
+    def _cells(self, block: LogBlock, file: StoredFile) -> pa.RecordBatch:
+        if Header.COMPACTED_INSTANTS in block.headers:
+            raise UnsupportedTableError(
+                f"the metadata table was compacted within its log files, rli does not read that: file={file.path}",
+                remedy="let Hudi compact the metadata table, with hoodie.metadata.log.compaction.enable=false",
+            )
+        if block.kind is BlockKind.HFILE:
+            return self._records(block, file)
+        if block.kind is BlockKind.DELETE:
+            return self._removals(block)
+        raise UnsupportedTableError(
+            f"the metadata table has a block of a kind that rli does not read: file={file.path} kind={block.kind!r}",
+            remedy=_REMEDY,
+        )
+
+    def _records(self, block: LogBlock, file: StoredFile) -> pa.RecordBatch:
+        reader = HFileReader(io.BytesIO(block.content), len(block.content))
+        cells = concatenated(list(reader.cells())) if self._keys is None else reader.lookup(self._keys)
+        return in_own_form(cells, _header(block, Header.SCHEMA, file))
+
+    def _removals(self, block: LogBlock) -> pa.RecordBatch:
+        keys = pa.array(removed_keys(block), pa.string()).cast(pa.binary())
+        if self._keys is not None:
+            keys = keys.filter(pc.is_in(keys, value_set=self._keys))
+        return pa.record_batch([keys, pa.repeat(pa.scalar(b"", pa.binary()), len(keys))], schema=CELLS)
+
+
+def _header(block: LogBlock, name: Header, file: StoredFile) -> str:
+    value = block.headers.get(name)
+    if value is None:
+        raise CorruptTableError(
+            f"a block of a log file lacks an entry of its header: file={file.path} entry={name.name}", remedy=_REMEDY
+        )
+    return value

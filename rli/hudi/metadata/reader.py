@@ -1,0 +1,184 @@
+"""The merged state of the partitions of a table's metadata table."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.errors import CorruptTableError, UnsupportedTableError
+from rli.hudi.hfile.cells import concatenated
+from rli.hudi.metadata.group_reader import GroupReader
+from rli.hudi.metadata.group_slices import GroupSlice, group_slices
+from rli.hudi.metadata.groups import groups_of
+from rli.hudi.metadata.partitions import (
+    METADATA_FOLDER,
+    PartitionKind,
+    data_partition_of,
+    escaped_partition,
+    group_number,
+    kind_of,
+)
+from rli.hudi.metadata.valid_instants import ValidInstants
+from rli.hudi.properties import Key, TableProperties
+from rli.hudi.timeline.layouts import TimelineLayout
+from rli.hudi.timeline.timeline import Timeline, load_timeline
+from rli.storage import Storage
+
+_MERGED: Final = frozenset(
+    {
+        PartitionKind.FILES,
+        PartitionKind.COLUMN_STATS,
+        PartitionKind.PARTITION_STATS,
+        PartitionKind.EXPRESSION_INDEX,
+    }
+)
+"""Kinds whose records are merged; of other kinds the newest record of a key stands."""
+
+
+class MetadataTableReader:
+    """Reads the metadata table of one state of a table.
+
+    Args:
+        storage: of the table.
+        timeline: of the table, loaded before, with all its instants.
+        properties: of the table.
+
+    Raises:
+        CorruptTableError: the timeline of the metadata table is broken; names the file.
+
+    Example:
+        >>> reader = MetadataTableReader(storage, timeline, properties)  # doctest: +SKIP
+        >>> cells = reader.lookup("files", pa.array(["city=Rome"]))  # doctest: +SKIP
+    """
+
+    def __init__(self, storage: Storage, timeline: Timeline, properties: TableProperties) -> None:
+        self._storage = storage
+        self._properties = properties
+        self.timeline = load_timeline(storage, _layout_within(timeline.layout))
+        self._instants = ValidInstants(timeline, self.timeline)
+        self._groups: dict[str, tuple[GroupSlice, ...]] = {}
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Partitions that readers rely on."""
+        return self._properties.metadata_partitions
+
+    @cached_property
+    def inflight_partitions(self) -> tuple[str, ...]:
+        """Partitions that an indexer builds: writers keep them, readers do not use them."""
+        names = self._properties.raw.get(Key.METADATA_PARTITIONS_INFLIGHT, "").split(",")
+        return tuple(name.strip() for name in names if name.strip())
+
+    @property
+    def unknown_partitions(self) -> tuple[str, ...]:
+        """Partitions, built or being built, of a kind that rli does not know."""
+        return tuple(name for name in (*self.partitions, *self.inflight_partitions) if kind_of(name) is None)
+
+    @property
+    def is_ahead(self) -> bool:
+        """True if the metadata table has changes of commits that came after the timeline was loaded.
+
+        Lists of files are still complete for the timeline. Load the table again before relying on locations of records.
+        """
+        return self._instants.are_ahead
+
+    def groups(self, partition: str) -> tuple[GroupSlice, ...]:
+        """The file groups of a partition, ordered by file id; listed once.
+
+        Raises:
+            CorruptTableError: a file group is missing, or a file has no name of a file of the partition.
+            UnsupportedTableError: the partition is of an unknown kind, or has files in a form of later versions.
+        """
+        if partition not in self._groups:
+            self._groups[partition] = self._list(partition)
+        return self._groups[partition]
+
+    def scan(self, partition: str) -> Iterator[pa.RecordBatch]:
+        """All cells of a partition, sorted within each file group, without removed records: batches of ``CELLS``."""
+        for group in self.groups(partition):
+            yield from self.scan_group(partition, group)
+
+    def scan_group(self, partition: str, group: GroupSlice) -> Iterator[pa.RecordBatch]:
+        """All cells of a file group, sorted by key, without removed records: batches of ``CELLS``.
+
+        Memory holds the cells of the group's log files and one block of the base file.
+
+        Raises:
+            CorruptTableError: a file is damaged or missing.
+            UnsupportedTableError: a log file has a block that rli does not read.
+        """
+        yield from self._reader(partition, group).scan()
+
+    def lookup(self, partition: str, keys: pa.Array, data_partition: str | None = None) -> pa.RecordBatch:
+        """The cells of some keys; only the file groups and blocks that may hold them are read.
+
+        Args:
+            partition: of the metadata table; no secondary index, whose keys are sought by prefix.
+            keys: string or binary array of UTF-8, without nulls; repeated keys count once.
+            data_partition: partition path of the table, for a partitioned record index; None otherwise.
+
+        Returns:
+            Batch of ``CELLS`` without removed records and without keys that are not there, sorted within each file
+            group.
+
+        Raises:
+            CorruptTableError: a file is damaged or missing.
+            UnsupportedTableError: a log file has a block that rli does not read.
+        """
+        wanted = keys.cast(pa.binary()).unique()
+        wanted = wanted.take(pc.sort_indices(wanted))
+        owner = "" if data_partition is None else escaped_partition(data_partition)
+        groups = [group for group in self.groups(partition) if data_partition_of(group.file_id, partition) == owner]
+        if not groups or not len(wanted):
+            return concatenated([])
+        chosen = groups_of(wanted, len(groups))
+        found: list[pa.RecordBatch] = []
+        for number in np.unique(chosen).tolist():
+            some = wanted.filter(pa.array(chosen == number))
+            found += self._reader(partition, groups[number]).lookup(some)
+        return concatenated(found)
+
+    def _reader(self, partition: str, group: GroupSlice) -> GroupReader:
+        return GroupReader(self._storage, group, self._instants, merges=kind_of(partition) in _MERGED)
+
+    def _list(self, partition: str) -> tuple[GroupSlice, ...]:
+        if kind_of(partition) is None:
+            raise UnsupportedTableError(
+                f"the metadata table has a partition of a kind that rli does not know: partition={partition}",
+                remedy="drop this partition with Hudi, or read the table without its metadata table",
+            )
+        folder = posixpath.join(METADATA_FOLDER, partition)
+        by_completion = self.timeline.layout.keeps_completion_times
+        groups = group_slices(self._storage.list_files(folder), self._instants, by_completion=by_completion)
+        _require_all_groups(folder, partition, groups)
+        return groups
+
+
+def _require_all_groups(folder: str, partition: str, groups: tuple[GroupSlice, ...]) -> None:
+    """Raise ``CorruptTableError`` unless the numbers of groups are complete: their count places the keys."""
+    numbers: dict[str | None, list[int]] = defaultdict(list)
+    for group in groups:
+        numbers[data_partition_of(group.file_id, partition)].append(group_number(group.file_id))
+    is_complete = all(found == list(range(len(found))) for found in numbers.values())
+    if not groups or None in numbers or not is_complete:
+        raise CorruptTableError(
+            f"a partition of the metadata table lacks file groups, or has those of another one: folder={folder} "
+            f"groups={len(groups)}",
+            remedy="drop this partition of the metadata table and let it be built anew",
+        )
+
+
+def _layout_within(layout: TimelineLayout) -> TimelineLayout:
+    """The layout of the metadata table's timeline: that of the table, in the metadata table's folder."""
+    return TimelineLayout(
+        layout.version,
+        posixpath.join(METADATA_FOLDER, layout.folder),
+        posixpath.join(METADATA_FOLDER, layout.archive_folder),
+    )

@@ -1,0 +1,34 @@
+"""Tables with a metadata table, written by Apache Hudi: tests/data/hudi-metadata (see the README there)."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import Final
+
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.properties import load_properties
+from rli.hudi.timeline.layouts import TimelineLayout
+from rli.hudi.timeline.timeline import load_timeline
+from rli.storage import Storage
+
+_ARCHIVES: Final = Path(__file__).parent.parent / "data" / "hudi-metadata"
+
+METADATA_TABLES: Final = ("v9", "v8", "v6", "v6_by_0.15")
+"""Names of the tables."""
+
+
+def unpack_metadata_table(name: str, folder: Path) -> Path:
+    """Unpack one table below a folder; returns the table's folder."""
+    with tarfile.open(_ARCHIVES / f"{name}.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    (table,) = folder.iterdir()
+    return table
+
+
+def metadata_reader(table: Path) -> MetadataTableReader:
+    """A reader of the metadata table as the table is now."""
+    storage = Storage(str(table))
+    properties = load_properties(storage)
+    timeline = load_timeline(storage, TimelineLayout.of(properties.layout_version, properties.timeline_path))
+    return MetadataTableReader(storage, timeline, properties)
