@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +23,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _ROWS = 4_000
 
+Scenarios = tuple[str, ...]
 
-APPLICATIONS: Final = (
+APPLICATIONS: Final[tuple[Scenarios, ...]] = (
     ("task-fails", "straggler", "driver-dies"),
     ("executors-die-at-work",),
     ("speculation",),
@@ -42,25 +45,30 @@ class Job:
 
 
 @pytest.fixture(scope="module")
-def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """Some scenarios in a process, and so in a Spark application, of its own."""
-    scenarios: tuple[str, ...] = request.param
-    folder = tmp_path_factory.mktemp("job")
-    script = Path(__file__).with_name("upsert_under_failure.py")
-    paths = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
-    run = subprocess.run([sys.executable, str(script), str(folder), *scenarios], check=False, env=environment)
-    assert run.returncode in {0, -signal.SIGKILL}
-    return Job(folder, run.returncode)
+def job_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Scenarios], Job]:
+    """Runs some scenarios in a process, and so in a Spark application, of its own; once for all tests of them."""
+
+    @cache
+    def run(scenarios: Scenarios) -> Job:
+        folder = tmp_path_factory.mktemp("job")
+        script = Path(__file__).with_name("upsert_under_failure.py")
+        paths = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
+        ended = subprocess.run([sys.executable, str(script), str(folder), *scenarios], check=False, env=environment)
+        assert ended.returncode in {0, -signal.SIGKILL}
+        return Job(folder, ended.returncode)
+
+    return run
 
 
 @pytest.mark.parametrize(
-    ("job", "scenario"),
+    ("scenarios", "scenario"),
     [(scenarios, scenario) for scenarios in APPLICATIONS for scenario in scenarios if scenario != "driver-dies"],
-    indirect=["job"],
 )
-def test_nothing_is_written_or_indexed_twice(job: Job, scenario: str) -> None:
-    table = job.table(scenario)
+def test_nothing_is_written_or_indexed_twice(
+    job_of: Callable[[Scenarios], Job], scenarios: Scenarios, scenario: str
+) -> None:
+    table = job_of(scenarios).table(scenario)
     rows = table.read(columns=["id", "fare"])
     assert rows.num_rows == _ROWS + _ROWS // 2
     assert len(set(rows.column("id").to_pylist())) == rows.num_rows
@@ -74,8 +82,8 @@ def test_nothing_is_written_or_indexed_twice(job: Job, scenario: str) -> None:
     check_stored(table)
 
 
-@pytest.mark.parametrize("job", [APPLICATIONS[0]], indirect=True)
-def test_dead_driver_leaves_nothing_behind(job: Job) -> None:
+def test_dead_driver_leaves_nothing_behind(job_of: Callable[[Scenarios], Job]) -> None:
+    job = job_of(APPLICATIONS[0])
     assert job.status == -signal.SIGKILL
     table = job.table("driver-dies")
     assert table.read().num_rows == _ROWS
