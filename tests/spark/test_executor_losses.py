@@ -17,7 +17,7 @@ import pytest
 from tests.spark.executor_losses import IN_FILES, KNOWN, LOAD, ROWS, UPSERTS
 from tests.support.spark import REPOSITORY
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

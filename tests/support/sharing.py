@@ -15,7 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 
 _SHARED: Final = {
     "Hudi": r"tests/interop/test_hudi_.*[\[-](?P<which>\d+\.\d+\.\d+)[\]-]",
-    "Spark": r"tests/(spark/(?!test_failures)|crash/test_kill_of_(spark_drivers|streams)|docs/.*_in_spark$)",
+    "Spark": r"tests/(spark/(?!test_failures|test_executor_losses)|crash/test_kill_of_(spark_drivers|streams)|docs/.*_in_spark$)",
     "S3": r"tests/storage/",
     "HBase": r"tests/((conformance|services)/test_hbase|(crash|services)/.*[\[-]hbase[\]-])",
 }
