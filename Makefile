@@ -48,8 +48,12 @@ demo: $(VENV)/.runtime ## Run the quick start: real data, upserts, moves, look-u
 	@$(BIN)/rli demo
 
 # Files side by side, the tests of a file one after the other, and those that share a slow server (tests/support/sharing.py).
-# Each process has its own Redis and Spark, so more of them take memory rather than less time.
-IN_PARALLEL := -n 2 --dist loadfile
+# Three processes for two cores: tests of servers, leases and kills wait for half of their time.
+IN_PARALLEL := -n 3 --dist loadfile
+
+# These only compute.
+QUICK_TESTS := -n 2 --dist loadfile -m "not spark and not hudi and not docker and not crash and not slow" \
+	tests/architecture tests/index tests/unit
 
 # Before `make test`, to have it beside something else.
 .PHONY: prepared
@@ -59,12 +63,11 @@ prepared: $(VENV)/.dev $(VENV_SPARK4)/.done ## Make the environments and images 
 .PHONY: test
 test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, then the Spark part on PySpark 4
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
-	$(VENV_SPARK4)/bin/python -m pytest -m "spark and not hudi and (not crash or every_spark)" $(IN_PARALLEL) $(PYTEST_ARGS)
+	$(VENV_SPARK4)/bin/python -m pytest -m "spark and not hudi and not one_spark and (not crash or every_spark)" $(IN_PARALLEL) $(PYTEST_ARGS)
 
 .PHONY: unit
 unit: $(VENV)/.dev ## Run the quick tests, without Java and Docker, in about a minute
-	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not spark and not hudi and not docker and not crash and not slow" \
-		tests/architecture tests/index tests/unit $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(QUICK_TESTS) $(PYTEST_ARGS)
 
 # The Python version of the unit lane; its interpreter is on the path, or one of pyenv's.
 UNIT_VERSION ?= 3.13
@@ -80,8 +83,7 @@ UNIT_PYTHON = $(shell for python in python$(UNIT_VERSION) $(HOME)/.pyenv/version
 
 .PHONY: unit-lane
 unit-lane: $(VENV_UNIT)/.done ## Run the quick tests on another Python version (UNIT_VERSION=3.12)
-	$(VENV_UNIT)/bin/python -m pytest $(IN_PARALLEL) -m "not spark and not hudi and not docker and not crash and not slow" \
-		tests/architecture tests/index tests/unit $(PYTEST_ARGS)
+	$(VENV_UNIT)/bin/python -m pytest $(QUICK_TESTS) $(PYTEST_ARGS)
 
 # How many times as many random cases as `make test`.
 SOAK ?= 20
@@ -89,7 +91,7 @@ SOAK ?= 20
 .PHONY: soak
 soak: $(VENV)/.dev ## Try many random cases: histories, kills at random times, examples (SOAK=100: for longer)
 	RLI_SOAK=$(SOAK) $(BIN)/python -m pytest $(IN_PARALLEL) --timeout 86400 \
-		$(or $(PYTEST_ARGS),tests/concurrency tests/conformance tests/crash tests/index tests/interop tests/services tests/table tests/unit examples)
+		$(or $(PYTEST_ARGS),tests/concurrency tests/conformance tests/crash tests/index tests/interop tests/services tests/spark tests/table tests/unit examples)
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, format, spelling, types and the direction of imports
