@@ -11,6 +11,7 @@ import rli
 import rli_spark
 from rli import InvalidInputError, SchemaError, Step
 from tests.support.index_kinds import stored_rows
+from tests.support.lanes import first_on_every_spark
 from tests.support.steps import Once
 from tests.support.table_model import Version
 from tests.support.tables import check_stored, records
@@ -27,7 +28,10 @@ def filled(folder: Path, name: str, index: str) -> rli.Table:
     return table
 
 
-@pytest.mark.parametrize("index", ["lmdb://{folder}", "simple:", "global-bloom:", "bucket:?buckets=3"])
+INDEXES = ["lmdb://{folder}", "simple:", "global-bloom:", "bucket:?buckets=3"]
+
+
+@pytest.mark.parametrize("index", first_on_every_spark(INDEXES))
 def test_same_as_in_plain_python(spark: SparkSession, tmp_path: Path, index: str) -> None:
     with filled(tmp_path, "local", index) as local, filled(tmp_path, "spark", index) as table:
         where = "city != 'z' and (v * 2 > 80 or id like 'k1_')"

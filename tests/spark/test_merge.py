@@ -17,6 +17,8 @@ import rli
 import rli_spark
 from rli import Table
 from tests.support.change_batches import FORMS, Change, counts, envelope, in_columns, op_of
+from tests.support.lanes import first_on_every_spark
+from tests.support.soak import in_ci
 from tests.support.spark import small_writes
 from tests.support.tables import assert_nothing_left_over, rows_of
 
@@ -72,7 +74,7 @@ def batches(seed: str) -> Iterator[tuple[str, list[Change]]]:
 
 
 @IN_DRIVER
-@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("index", first_on_every_spark(INDEXES))
 def test_both_engines_merge_alike(spark: SparkSession, tmp_path: Path, index: str, in_driver: int) -> None:
     table, other = create(tmp_path / "spark", index), create(tmp_path / "local", index)
     with small_writes(spark, in_driver):
@@ -87,7 +89,7 @@ def test_both_engines_merge_alike(spark: SparkSession, tmp_path: Path, index: st
 
 
 @IN_DRIVER
-@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("index", first_on_every_spark(in_ci([INDEXES[0], INDEXES[-1]], of=INDEXES)))
 def test_both_engines_ask_conditions_alike(spark: SparkSession, tmp_path: Path, index: str, in_driver: int) -> None:
     table, other = create(tmp_path / "spark", index), create(tmp_path / "local", index)
     when = "source.ts % 3 = 0 or target.city = 'z' and source.v >= target.v"

@@ -16,13 +16,14 @@ import rli
 import rli_spark
 from rli.codec import entries
 from tests.support.indexes import record_index
+from tests.support.lanes import first_on_every_spark
 from tests.support.rows import sorted_rows
 from tests.support.spark import small_writes
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(autouse=True, params=["tasks", "driver"])
+@pytest.fixture(autouse=True, params=first_on_every_spark(["tasks", "driver"]))
 def writes_in(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """Who writes the few records of a test."""
     with small_writes(spark, 1 << 22 if request.param == "driver" else 0):
@@ -113,16 +114,16 @@ def test_keep_leaves_record_in_its_partition(spark: SparkSession, table: rli.Tab
     assert stored(table) == [("a", "Rome", 2, 2.0)]
 
 
-@pytest.mark.parametrize(
-    ("bad", "error"),
-    [
-        ((None, "Rome", 1, 1.0), rli.InvalidKeyError),
-        (("", "Rome", 1, 1.0), rli.InvalidKeyError),
-        (("a", "Rome", None, 1.0), rli.SchemaError),
-        (("a", "..", 1, 1.0), rli.InvalidKeyError),
-        (("a", "Oslo", 9, 1.0), rli.PartitionChangeError),
-    ],
-)
+BAD_RECORDS: list[tuple[tuple[Any, ...], type[rli.RliError]]] = [
+    ((None, "Rome", 1, 1.0), rli.InvalidKeyError),
+    (("", "Rome", 1, 1.0), rli.InvalidKeyError),
+    (("a", "Rome", None, 1.0), rli.SchemaError),
+    (("a", "..", 1, 1.0), rli.InvalidKeyError),
+    (("a", "Oslo", 9, 1.0), rli.PartitionChangeError),
+]
+
+
+@pytest.mark.parametrize(("bad", "error"), first_on_every_spark(BAD_RECORDS))
 def test_bad_record_fails_whole_batch(
     spark: SparkSession, table: rli.Table, bad: tuple[Any, ...], error: type[rli.RliError]
 ) -> None:

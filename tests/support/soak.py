@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Final, TypeVar
+
+Case = TypeVar("Case")
 
 FACTOR: Final = int(os.environ.get("RLI_SOAK", "1"))
 """How many times as many as in CI."""
@@ -15,3 +18,13 @@ EVERY_POINT: Final = FACTOR > 1
 def cases(usual: int) -> int:
     """The number of random cases where CI tries ``usual``."""
     return usual * FACTOR
+
+
+def in_ci(few: Sequence[Case], *, of: Collection[Case]) -> list[Case]:
+    """The cases that CI tries, which are few, or all of them in ``make soak``.
+
+    Args:
+        few: whose code differs in what the test promises.
+        of: all.
+    """
+    return [*few, *(case for case in of if EVERY_POINT and case not in few)]
