@@ -16,10 +16,11 @@ from rli import Step
 from rli.index.placing import PlacesRecords
 from rli.table.table import opened_table
 from rli.view.definition import TableDefinition
+from rli_spark.planning.execution_plan import Limits
 from rli_spark.reads import point_reads
-from rli_spark.requests import comparisons, file_probes
 from tests.support.lanes import first_on_every_spark
 from tests.support.spark import small_writes
+from tests.support.spark_writes import delete_within, upsert_within
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 
 pytestmark = pytest.mark.spark
@@ -63,19 +64,16 @@ def counts(result: rli.CommitResult) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("index", first_on_every_spark(INDEXES, 2))
-def test_spark_writes_what_plain_python_writes(
-    spark: SparkSession, tmp_path: Path, index: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # More keys than a task of this test looks for at once.
-    for module in (file_probes, comparisons):
-        monkeypatch.setattr(module, "KEYS_AT_ONCE", 20)
+def test_spark_writes_what_plain_python_writes(spark: SparkSession, tmp_path: Path, index: str) -> None:
+    # Less than the keys of a write.
+    limits = Limits(keys_at_once=20)
     ours, expected = create(tmp_path, "spark", index), create(tmp_path, "python", index)
     for batch in (STORED, BATCH):
-        written = rli_spark.upsert(frame(spark, batch), ours)
+        written = upsert_within(limits, frame(spark, batch), ours)
         assert counts(written) == counts(expected.upsert(records(*batch)))
     assert rows_of(ours) == rows_of(expected)
     gone = [(f"k{n}",) for n in (*range(0, 70, 5), 999)]
-    deleted = rli_spark.delete(spark.createDataFrame([*gone, ("k0",)], "id string"), ours)
+    deleted = delete_within(limits, spark.createDataFrame([*gone, ("k0",)], "id string"), ours)
     assert counts(deleted) == counts(expected.delete([key for (key,) in gone]))
     assert rows_of(ours) == rows_of(expected)
     first = rli_spark.insert(frame(spark, [("k1", "y", 9, 9.0), ("k1", "z", 9, 9.0)]), ours, on_existing="skip")

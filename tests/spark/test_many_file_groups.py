@@ -19,15 +19,11 @@ from rli.file_group.work_rows import Change
 from rli.file_group.writer import WriteContext
 from rli.model import FileGroupId
 from rli.storage import Storage
-from rli.table.table import opened_table
 from rli.view.file_slices import FileSlice
 from rli.write.engine.write_plan import FileGroupWriting
-from rli.write.operations.upsert import upsert
-from rli.write.options import WriteOptions
 from rli.write.rows.by_file_group import groups_of
 from rli.write.rows.tagging import TaggedBatch
 from rli.write.rows.tally import Tally
-from rli_spark.engine import SparkEngine
 from rli_spark.planning.execution_plan import Limits
 from rli_spark.rows.file_groups import LotWriting
 from rli_spark.rows.headings import HEADINGS, Headings, Kind, count_headings, counts_of
@@ -35,6 +31,7 @@ from rli_spark.rows.lots import BYTES_PER_LOT, LOT, Lots, whole_lots
 from rli_spark.rows.row_batches import DATA, SHUFFLE_KEY
 from rli_spark.rows.tagged_rows import tagged_batches
 from tests.support.spark import small_writes
+from tests.support.spark_writes import upsert_within
 from tests.support.tables import records, rows_of
 
 pytestmark = pytest.mark.spark
@@ -118,14 +115,11 @@ def test_headings_are_small_and_additive() -> None:
 
 def test_write_with_headings_summed_by_tasks(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*[(f"k{n}", f"city{n % 7}", 5, 1.0) for n in range(40)]))
-    engine = SparkEngine(spark, limits=Limits(tasks_of_one_sum=1))
     # Of every four rows one is late, one moves, one moves too late, and one is updated.
     batch = [(f"k{n}", f"city{(n + n % 2) % 7}", 4 + 2 * (n // 2 % 2), 2.0) for n in range(40)]
     with small_writes(spark, 0):
         frame = spark.createDataFrame([*batch, ("new", "city0", 9, 2.0)], COLUMNS)
-        result = opened_table(table).write_with(
-            lambda definition, index: upsert(definition, index, engine, frame, WriteOptions())
-        )
+        result = upsert_within(Limits(tasks_of_one_sum=1), frame, table)
     expected = [(n, "late" if n // 2 % 2 == 0 else "moved" if n % 2 else "updated") for n in range(40)]
     fates = [fate for _, fate in expected]
     assert (result.inserted, result.updated, result.moved) == (1, fates.count("updated"), fates.count("moved"))

@@ -13,21 +13,17 @@ from uuid import uuid4
 import pyarrow as pa
 import pyspark
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
-from rli.table.table import opened_table
-from rli.write.operations.delete import delete
-from rli.write.operations.upsert import upsert
-from rli.write.options import WriteOptions
-from rli_spark.engine import SparkEngine
 from rli_spark.planning.execution_plan import ExecutionPlan, Limits, Resources
 from rli_spark.planning.parallelism import Parallelism
 from rli_spark.planning.resources import SMALL_WRITE_BYTES, resources_of, size_of_results
 from rli_spark.requests.request_parts import Parts
 from rli_spark.requests.small_frames import rows_of_small
 from tests.support.spark import REPOSITORY, small_writes
+from tests.support.spark_writes import delete_within, upsert_within
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 
 pytestmark = pytest.mark.spark
@@ -71,22 +67,6 @@ def test_large_write_takes_three_jobs(spark: SparkSession, table: rli.Table) -> 
         moving, staying = spark.createDataFrame(BATCH, COLUMNS), spark.createDataFrame([("a", "x", 3, 3.0)], COLUMNS)
         assert jobs_of(spark, lambda: rli_spark.upsert(moving, table)) == 4
         assert jobs_of(spark, lambda: rli_spark.upsert(staying, table)) == 3
-
-
-def upsert_within(limits: Limits, frame: DataFrame, table: rli.Table) -> rli.CommitResult:
-    """As ``rli_spark.upsert``, with other limits of the driver's work."""
-    engine = SparkEngine(frame.sparkSession, limits=limits)
-    return opened_table(table).write_with(
-        lambda definition, index: upsert(definition, index, engine, frame, WriteOptions())
-    )
-
-
-def delete_within(limits: Limits, frame: DataFrame, table: rli.Table) -> rli.CommitResult:
-    """As ``rli_spark.delete``, with other limits of the driver's work."""
-    engine = SparkEngine(frame.sparkSession, limits=limits)
-    return opened_table(table).write_with(
-        lambda definition, index: delete(definition, index, engine, frame, WriteOptions())
-    )
 
 
 def stages_of(caplog: pytest.LogCaptureFixture, work: Callable[[], object]) -> dict[str, logging.LogRecord]:

@@ -44,7 +44,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Up to what the driver does the work of a write. The numbers are measured.
+    """Up to what the driver, or a task, does work at once. The numbers are measured.
 
     Attributes:
         brought_bytes: of rows that come to the driver with the results of a job, which its heap holds.
@@ -65,6 +65,7 @@ class Limits:
         file_groups: the driver writes about this many small ones in the time that the jobs of Spark take beside their tasks' work.
         tasks_like_driver: this many tasks at a time write small file groups about as fast as the driver does.
         tasks_of_one_sum: whose counts one other task adds up.
+        keys_at_once: that a task looks for in files. For more keys, it reads the key columns of its files more than once.
     """
 
     brought_bytes: int = 16 * _MEBIBYTE
@@ -81,6 +82,7 @@ class Limits:
     file_groups: int = 250
     tasks_like_driver: int = 2
     tasks_of_one_sum: int = 16
+    keys_at_once: int = 2_000_000
 
 
 LIMITS: Final = Limits()
@@ -193,6 +195,10 @@ class ExecutionPlan:
     def sums(self, tasks: int) -> int:
         """How many tasks add up the counts of so many others; 1: the driver does."""
         return max(1, tasks // self.limits.tasks_of_one_sum)
+
+    def key_ranges(self, keys: int) -> int:
+        """In how many ranges a task looks for so many keys in its files."""
+        return -(-keys // self.limits.keys_at_once)
 
     def request(self, rows: int, size: int, *, brought: int, files: int) -> Decision:
         """Who tags and writes the rows of a request, once its job has run.

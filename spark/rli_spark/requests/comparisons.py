@@ -26,9 +26,8 @@ from rli.model import Scope
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.write.rows.tally import Tally, require_same
-from rli_spark.planning.resources import parallelism_of
+from rli_spark.planning.execution_plan import ExecutionPlan
 from rli_spark.requests.file_probes import (
-    KEYS_AT_ONCE,
     LOCATION_COLUMNS,
     LocatedInFiles,
     keys_of,
@@ -56,12 +55,17 @@ _BYTES_PER_KEY: Final = 100
 
 
 def compare_files(
-    spark: SparkSession, folder: RequestFolder, requested: Sequence[RequestFile], locator: PruningLocator
+    spark: SparkSession,
+    execution: ExecutionPlan,
+    folder: RequestFolder,
+    requested: Sequence[RequestFile],
+    locator: PruningLocator,
 ) -> LocatedInFiles:
     """Look for the keys of a request in those of the table's files that may hold them.
 
     Args:
         spark: the session.
+        execution: decides how many tasks work, and how many keys each looks for at once.
         folder: of the request; takes the comparisons and the locations.
         requested: the request's own files.
         locator: names the candidate files, prunes and compares.
@@ -74,8 +78,9 @@ def compare_files(
     keys = tally_of_files(requested).keys
     if not slices or not keys:
         return LocatedInFiles(folder.storage, (), locator.scope)
-    pruned = _prune(spark, folder, requested, locator, slices)
-    located = LocatedInFiles(folder.storage, _compare(spark, folder, pruned, locator, slices), locator.scope)
+    pruned = _prune(spark, execution, folder, requested, locator, slices=slices)
+    files = _compare(spark, execution, folder, pruned, locator, slices=slices)
+    located = LocatedInFiles(folder.storage, files, locator.scope)
     counts = Comparisons(keys, len(slices), len(pruned.counts), pruned.tally.keys, located.tally.keys)
     locator.report(counts, time.monotonic() - began)
     return located
@@ -100,15 +105,17 @@ class _Pruned:
 
 def _prune(
     spark: SparkSession,
+    execution: ExecutionPlan,
     folder: RequestFolder,
     requested: Sequence[RequestFile],
     locator: PruningLocator,
+    *,
     slices: Sequence[FileSlice],
 ) -> _Pruned:
     storage, path = folder.storage, folder.path
     numbers = {file_slice.group: number for number, file_slice in enumerate(slices)}
-    shares = shared_slices(slices, parallelism_of(spark).for_files(len(slices)))
-    ranges = -(-tally_of_files(requested).keys // KEYS_AT_ONCE)
+    shares = shared_slices(slices, execution.parallelism.for_files(len(slices)))
+    ranges = execution.key_ranges(tally_of_files(requested).keys)
     by_partition = locator.scope is Scope.PARTITION and partition_paths_of(requested) is not None
 
     def left(share: Sequence[FileSlice], counts: Counter[int]) -> Iterator[pa.Table]:
@@ -132,16 +139,19 @@ def _prune(
 
 def _compare(
     spark: SparkSession,
+    execution: ExecutionPlan,
     folder: RequestFolder,
     pruned: _Pruned,
     locator: PruningLocator,
+    *,
     slices: Sequence[FileSlice],
 ) -> tuple[RequestFile, ...]:
     """Files with the locations that the comparisons find."""
     storage, path = folder.storage, folder.path
     if not pruned.counts:
         return ()
-    shares = _balanced(pruned.counts, slices, parallelism_of(spark).for_files(len(pruned.counts)))
+    ranges = execution.key_ranges(pruned.tally.keys)
+    shares = _balanced(pruned.counts, slices, execution.parallelism.for_files(len(pruned.counts)))
 
     def found(wanted: pa.Table) -> Iterator[pa.Table]:
         for number in pc.unique(wanted.column(_SLICE)).to_pylist():
@@ -150,7 +160,7 @@ def _compare(
 
     def compare(tasks: Iterator[int]) -> Iterator[pa.Table]:
         for task in tasks:
-            wanted = _comparisons_of(storage, pruned, shares[task])
+            wanted = _comparisons_of(storage, pruned, shares[task], ranges)
             read = Tally.of(wanted.column(work_rows.RECORD_KEY))
             parts = list(write_part(storage, path, found(wanted))) or [pa.Table.from_pylist([{"task": task}], PARTS)]
             for part in parts:
@@ -170,10 +180,9 @@ def _balanced(counts: Mapping[int, int], slices: Sequence[FileSlice], tasks: int
     return shares
 
 
-def _comparisons_of(storage: Storage, pruned: _Pruned, numbers: Sequence[int]) -> pa.Table:
-    """The comparisons of some file slices."""
+def _comparisons_of(storage: Storage, pruned: _Pruned, numbers: Sequence[int], ranges: int) -> pa.Table:
+    """The comparisons of some file slices, whose keys are read in so many ranges."""
     wanted = pa.array(numbers, pa.int32())
-    ranges = -(-pruned.tally.keys // KEYS_AT_ONCE)
     parts = (
         rows.filter(pc.is_in(rows.column(_SLICE), value_set=wanted))
         for number in range(ranges)

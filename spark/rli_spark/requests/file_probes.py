@@ -23,14 +23,11 @@ from rli.model import Scope
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.write.rows.tally import Tally
-from rli_spark.planning.resources import parallelism_of
+from rli_spark.planning.execution_plan import ExecutionPlan
 from rli_spark.requests.request_files import RequestFile, key_range, read_rows, tally_of_files
 from rli_spark.requests.request_parts import PARTS, Parts, write_part
 from rli_spark.rows.row_batches import shared_out
 from rli_spark.session.batches import map_numbers
-
-KEYS_AT_ONCE: Final = 2_000_000
-"""Keys that a task looks for at once. For more of them, it reads the key columns of its files more than once."""
 
 LOCATION_COLUMNS: Final = [work_rows.RECORD_KEY, *LOCATION_SCHEMA.names[1:]]
 """Of locations in files of a request."""
@@ -101,12 +98,17 @@ class LocatedInFiles(Located):
 
 
 def probe_files(
-    spark: SparkSession, folder: RequestFolder, requested: Sequence[RequestFile], locator: FileLocator
+    spark: SparkSession,
+    execution: ExecutionPlan,
+    folder: RequestFolder,
+    requested: Sequence[RequestFile],
+    locator: FileLocator,
 ) -> LocatedInFiles:
     """Look for the keys of a request in the table's files.
 
     Args:
         spark: the session.
+        execution: decides how many tasks work, and how many keys each looks for at once.
         folder: of the request; takes the locations.
         requested: the request's own files.
         locator: names the candidate files.
@@ -116,9 +118,9 @@ def probe_files(
     keys = tally_of_files(requested).keys
     if not slices or not keys:
         return LocatedInFiles(storage, (), locator.scope)
-    tasks = parallelism_of(spark).for_files(len(slices))
+    tasks = execution.parallelism.for_files(len(slices))
     shares = shared_slices(slices, tasks)
-    ranges = -(-keys // KEYS_AT_ONCE)
+    ranges = execution.key_ranges(keys)
 
     def probed(numbers: Iterator[int]) -> Iterator[pa.Table]:
         for number in numbers:

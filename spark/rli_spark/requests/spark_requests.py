@@ -153,8 +153,8 @@ class SparkRequest(Request):
             return LocatedInTasks(locator)
         self.folder.require_kept()
         if isinstance(locator, PruningLocator):
-            return compare_files(self.spark, self.folder, self.files, locator)
-        return probe_files(self.spark, self.folder, self.files, locator)
+            return compare_files(self.spark, self.execution, self.folder, self.files, locator)
+        return probe_files(self.spark, self.execution, self.folder, self.files, locator)
 
     def files_of(self, save: Callable[[pa.Table, str], str | None]) -> list[str]:
         keying = self.keying
