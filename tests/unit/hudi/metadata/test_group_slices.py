@@ -32,7 +32,7 @@ def test_late_commits_stay_over_a_compaction(folder: Path) -> None:
     assert [name.instant for name in found.names] == [T[1]]
 
 
-def test_bases_of_pending_compactions_do_not_count(folder: Path) -> None:
+def test_pending_compactions_do_not_count(folder: Path) -> None:
     metadata = _timeline(folder / "m", 1, f"{T[1]}.deltacommit", f"{T[3]}.compaction.requested", f"{T[4]}.deltacommit")
     instants = ValidInstants(_timeline(folder / "d", 1), metadata)
     names = (
@@ -66,7 +66,7 @@ def test_undone_instants_never_count(folder: Path) -> None:
     assert not instants.are_ahead
 
 
-def test_a_timeline_in_step_is_not_ahead(folder: Path) -> None:
+def test_timelines_in_step(folder: Path) -> None:
     data = _timeline(folder / "d", 2, f"{T[2]}_{T[3]}.commit", f"{T[5]}.commit.requested")
     metadata = _timeline(folder / "m", 2, *(f"{time}_{time}.deltacommit" for time in ("0" * 17, T[1], T[2], T[5])))
     assert not ValidInstants(data, metadata).are_ahead

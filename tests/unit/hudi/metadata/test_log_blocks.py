@@ -78,7 +78,7 @@ def test_other_blocks_are_refused_by_name(tmp_path: Path) -> None:
             list(metadata_reader(table).scan("files"))
 
 
-def test_a_cut_log_of_a_commit_is_refused(tmp_path: Path) -> None:
+def test_cut_logs_are_refused(tmp_path: Path) -> None:
     table = unpack_metadata_table("v9", tmp_path)
     (group,) = metadata_reader(table).groups("files")
     path = table / group.logs[-1].path

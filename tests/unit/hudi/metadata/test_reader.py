@@ -94,6 +94,16 @@ def test_lookups_find_what_scans_find(reader: MetadataTableReader) -> None:
         assert reader.lookup(partition, pa.array(["", "none"])).num_rows == 0
 
 
+def test_partitions_have_own_indexes(tmp_path: Path) -> None:
+    reader = metadata_reader(unpack_metadata_table("v9_partitioned_index", tmp_path))
+    keys = pa.array([f"k{number}" for number in range(24)])
+    for partition, first in (("region=a%2Fb_c%3Dd", 0), ("region=x y%3Az%25", 1)):
+        located = record_locations(reader, keys, partition).to_pylist()
+        assert {row["record_key"] for row in located} == {f"k{number}" for number in range(first, 24, 2)}
+        assert {row["partition_path"] for row in located} == {partition}
+    assert record_locations(reader, keys, "region=none").num_rows == 0
+
+
 @pytest.mark.parametrize("name", METADATA_TABLES)
 def test_dead_commits_do_not_count(name: str, tmp_path: Path) -> None:
     table = unpack_metadata_table(name, tmp_path)
