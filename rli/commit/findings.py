@@ -84,7 +84,8 @@ def _pending(snapshot: Snapshot, instant: Instant, sign: Holding | None) -> Find
             "timeline",
             Verdict.PROBLEM,
             f"the completed file of a commit is missing: {detail}",
-            "restore it from a backup. If the power went off, write to the table: the next write rolls a torn commit back",
+            "restore it from a backup. If the power went off, write to the table: the next write rolls back a torn commit, "
+            "unless a savepoint keeps it",
         )
     return Finding(
         "writers",

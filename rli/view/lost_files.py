@@ -17,6 +17,7 @@ from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
+from rli.view.kept_instants import broken_saved_commit
 from rli.view.slice_sums import SliceSum, SliceSums, WrittenAt, sums_by_partition
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
@@ -266,6 +267,9 @@ def _claim(snapshot: Snapshot, lost: LostFiles, groups: Collection[FileGroupId] 
             f"the table was changed while its files were listed: file={first.path} instant={first.instant}",
             remedy="read again",
         )
+    if any(saved.time == first.instant for saved in snapshot.timeline.savepoints):
+        # No write rolls such a commit back (P49).
+        raise broken_saved_commit(first.instant, first.path)
     last = snapshot.timeline.latest_write
     which = "the last commit" if last is not None and last.time == first.instant else "a commit"
     raise CorruptTableError(

@@ -116,6 +116,17 @@ def test_past_state_misses_only_own_files(version: int, tmp_path: Path) -> None:
         table.read(as_of=second)
 
 
+@pytest.mark.parametrize("use", [USES["read"], USES["scan"], USES["verify"]])
+def test_lost_saved_files_name_the_savepoint(use: Use, tmp_path: Path) -> None:
+    table = made(RECORD, tmp_path)
+    saved = table.savepoint()
+    lost = lose_newest(table, "y")
+    with pytest.raises(
+        CorruptTableError, match=f"savepoint={saved} file=y/{lost.name}.*rli savepoint TABLE INSTANT --del"
+    ):
+        use(table)
+
+
 def test_a_restored_file_ends_the_error(tmp_path: Path) -> None:
     table = made(RECORD, tmp_path)
     whole = tmp_path / "whole"

@@ -145,7 +145,7 @@ def _corrupt(file_name: str, form: str, error: Exception) -> CorruptTableError:
         f"a completed commit cannot be read as {form}: file={file_name} ({type(error).__name__}: {error})",
         remedy=(
             "restore the file from a backup, or roll the table back to the instant before it. If the power went off, "
-            "write to the table: the next write rolls a torn commit back"
+            "write to the table: the next write rolls back a torn commit, unless a savepoint keeps it"
         ),
     )
 
