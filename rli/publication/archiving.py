@@ -128,7 +128,7 @@ def _finish(folder: str, fence: Fence) -> None:
     # From here on nobody else can give the file its name, and it may just have got it.
     storage.settle(paths.archive_content(folder))
     plan = _read_plan(storage, folder)
-    if plan is not None and _is_published(table, plan, fence):
+    if plan is not None and _confirm_archive(table, plan, fence):
         # In the order of the plan, and only after the archive has them. A reader in between sees an instant twice, and
         # never not at all.
         storage.delete_files(plan.files)
@@ -150,8 +150,8 @@ def _read_plan(storage: Storage, folder: str) -> _Plan | None:
         ) from error
 
 
-def _is_published(table: TableDefinition, plan: _Plan, fence: Fence) -> bool:
-    """Whether the instants of a plan are in the archive; sees to it that their file counts."""
+def _confirm_archive(table: TableDefinition, plan: _Plan, fence: Fence) -> bool:
+    """Let the file of a plan count in the archive; False if the archive does not have the instants of the plan."""
     if plan.archive is None:
         return True
     content = table.storage.read_bytes(plan.archive)

@@ -78,7 +78,7 @@ class CommitLog:
         record = LogRecord.of(draft, after.head + 1, after.group_count, introduced)
         _require_numbers_left(record)
         content = record.to_json()
-        if not self._is_appended(record, content):
+        if not self._try_append(record, content):
             return None
         state = after.extended([(record, content)])
         # Another thread may have read a log that went back and has another record here (P25): that one is kept.
@@ -126,7 +126,8 @@ class CommitLog:
         is_long = len(log.records) >= 2 * singly or bool(log.base.unwritten)
         return log.compacted(len(log.records) - singly) if is_long else log
 
-    def _is_appended(self, record: LogRecord, content: bytes) -> bool:
+    def _try_append(self, record: LogRecord, content: bytes) -> bool:
+        """Put a record at the end of the log, if nobody else has put one there."""
         name = record_name(record.first_sequence)
         # The name is the next sequence, so "absent" means "right behind ``after``": one comparison is both the lock and
         # the counter.

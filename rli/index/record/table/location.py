@@ -81,14 +81,14 @@ def require_known_location(table: TableDefinition, index: StoredEntries) -> None
     place = None if stored is None else _Place.from_json(stored, index.url)
     if place is not None and here in place.locations:
         return
-    if place is None or (_is_elsewhere(index.store, place) and not _is_missed_elsewhere(table, index.store, place)):
+    if place is None or (_is_elsewhere(index.store, place) and not _probe_old_home(table, index.store, place)):
         # An index that was moved or copied together with its table serves it where it is now.
         if isinstance(index.store, SupportsReadOnlyMedia) and index.store.is_read_only:
             return
         if not _set(index, stored, (here,)):
             require_known_location(table, index)
         return
-    if not _is_known_by_another_path(table, index, place):
+    if not _probe_known_locations(table, index, place):
         raise IndexMismatchError(
             f"the index serves this table at another location: table={here} known={list(place.locations)} "
             f"index={index.url}",
@@ -114,7 +114,7 @@ def relocate(table: TableDefinition, index: StoredEntries, *, also: bool) -> tup
         stored = index.store.read_control(_PLACE)
         known = _Place.from_json(stored, index.url) if stored is not None else _Place((), None)
         if here not in known.locations:
-            _is_known_by_another_path(table, index, known)
+            _probe_known_locations(table, index, known)
         others = tuple(location for location in known.locations if also and location != here)
         if _set(index, stored, (*others, here)):
             return (*others, here)
@@ -152,8 +152,8 @@ def location_of(storage: Storage) -> str:
     return f"{'s3' if scheme in _S3 else scheme}://{storage.root.rstrip('/')}"
 
 
-def _is_known_by_another_path(table: TableDefinition, index: StoredEntries, place: _Place) -> bool:
-    """Whether a known location is the folder of the table; raises ``IndexMismatchError`` if it is another folder."""
+def _probe_known_locations(table: TableDefinition, index: StoredEntries, place: _Place) -> bool:
+    """Look whether a known location is the folder of the table; raises ``IndexMismatchError`` if it is another folder."""
     for known in place.locations:
         seen = _look(table.storage, table.require_settings().table_id, known)
         if seen is _Seen.SAME:
@@ -194,8 +194,8 @@ def _is_elsewhere(store: Store, place: _Place) -> bool:
     return not (os.path.exists(place.index_path) and os.path.samefile(path, place.index_path))
 
 
-def _is_missed_elsewhere(table: TableDefinition, store: Store, place: _Place) -> bool:
-    """Whether an index was moved alone: another folder of the table is where it was, and has no index any more."""
+def _probe_old_home(table: TableDefinition, store: Store, place: _Place) -> bool:
+    """Look whether an index was moved alone: another folder of the table is where it was, and has no index any more."""
     root, path = os.path.realpath(table.storage.root), _index_path(store)
     is_inside = table.storage.is_local and path is not None and path.startswith(f"{root.rstrip('/')}/")
     if is_inside or (place.index_path is not None and os.path.exists(place.index_path)):
