@@ -10,6 +10,7 @@ if find_spec("pyspark") is None:
 
 from rli_spark.reads.changes import changes
 from rli_spark.reads.read import read
+from rli_spark.sources.functions import register_functions
 from rli_spark.sources.registration import register
 from rli_spark.streams.write_stream import write_stream
 from rli_spark.tasks import SparkTasks
@@ -38,6 +39,7 @@ __all__ = [
     "overwrite_partitions",
     "read",
     "register",
+    "register_functions",
     "stage",
     "stage_deletes",
     "tag",

@@ -15,8 +15,8 @@ from rli_spark.planning.resources import parallelism_of
 from rli_spark.session.batches import map_numbers
 from rli_spark.session.connect import is_connect
 from rli_spark.session.errors import unwrapped_errors
+from rli_spark.session.running_task import begin_task
 from rli_spark.session.workers import require_same_python
-from rli_spark.session.zip_directories import watch_zip_directories
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -62,5 +62,5 @@ def _run_by_arrow(
 
 
 def _done(function: Callable[[Item], Result], item: Item) -> Result:
-    watch_zip_directories()
+    begin_task()
     return function(item)

@@ -54,12 +54,35 @@ def test_a_stopped_stream_goes_on(spark: SparkSession, table: rli.Table, tmp_pat
     last = max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     last.unlink()
     last.with_name(f".{last.name}.crc").unlink()
-    before = changed(table)
     table.delete(["k3"])
     follow(spark, table, tmp_path)
-    assert seen(spark, tmp_path) == before
-    follow(spark, table, tmp_path)
     assert seen(spark, tmp_path) == changed(table)
+
+
+def test_batches_have_a_limit(spark: SparkSession, table: rli.Table, tmp_path: Path) -> None:
+    rli_spark.register(spark)
+    for number in range(5):
+        table.upsert(records((f"k{number}", "x", 1, 0.0)))
+    follow(spark, table, tmp_path, max_commits_per_batch="2")
+    assert batches(tmp_path) == 3
+    assert seen(spark, tmp_path) == changed(table)
+    table.delete(["k1"])
+    follow(spark, table, tmp_path, max_commits_per_batch="2")
+    assert batches(tmp_path) == 4
+    assert seen(spark, tmp_path) == changed(table)
+
+
+def batches(folder: Path) -> int:
+    return len(list((folder / "checkpoint" / "commits").glob("[0-9]*")))
+
+
+def test_limit_is_for_streams(spark: SparkSession, table: rli.Table, tmp_path: Path) -> None:
+    rli_spark.register(spark)
+    table.upsert(records(("a", "x", 1, 0.0)))
+    with pytest.raises(Exception, match="not a number of commits"):
+        follow(spark, table, tmp_path, max_commits_per_batch="many")
+    with pytest.raises(Exception, match="only a stream has batches"):
+        spark.read.format("rli").options(view="changes", max_commits_per_batch="2").load(table.location).count()
 
 
 def test_streams_have_no_end(spark: SparkSession, table: rli.Table, tmp_path: Path) -> None:

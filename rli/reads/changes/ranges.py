@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -75,6 +75,23 @@ class CommitRange:
         named = self.since.write
         # All of them in their order, or none: who replays one alone goes back to what it wrote.
         return self.repeats_ties if named is None else write.time > named.time
+
+
+def writes_after(table: TableDefinition, since: object) -> list[CompletedWrite]:
+    """The commits behind a position, in the order of their completion; ``since`` and errors as ``CommitRange.of``."""
+    completions = Completions.of(table, table.load_timeline())
+    return list(CommitRange.of(table, completions, since, None).of_writes(completions))
+
+
+def first_writes(writes: Sequence[CompletedWrite], most: int) -> Sequence[CompletedWrite]:
+    """The first of some writes: ``most`` of them, and those that completed at the time of the last one.
+
+    A range that ends at one of several writes of one time has all of them.
+    """
+    if len(writes) <= most:
+        return writes
+    last = writes[most - 1].completed
+    return [*writes[:most], *(write for write in writes[most:] if write.completed == last)]
 
 
 def require_not_undone(completions: Completions, since: Bound) -> None:

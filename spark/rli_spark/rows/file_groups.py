@@ -25,8 +25,7 @@ from rli_spark.rows.lots import IN_LOTS, LOT, Lots, whole_lots
 from rli_spark.rows.row_batches import DATA, unpacked
 from rli_spark.session.batches import map_tables
 from rli_spark.session.connect import is_connect, rows_of
-from rli_spark.session.running_task import attempt_token
-from rli_spark.session.zip_directories import watch_zip_directories
+from rli_spark.session.running_task import attempt_token, begin_task
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -122,7 +121,7 @@ def _written_by_arrow(arranged: DataFrame, writing: LotWriting) -> list[tuple[Fi
 
 def _write_all(lots: LotWriting, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[FileGroupResult, Tally]]:
     """Write the file groups of a task; gives the result of each with the keys that it places or removes."""
-    watch_zip_directories()
+    begin_task()
     token = attempt_token()
     for lot, rows in whole_lots((number, content) for number, content in batches):
         writing = lots.of_lot(lot)

@@ -8,13 +8,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rli import Table
 from rli.errors import InvalidInputError
+from rli_spark.session.logs import follow_spark
 
 _CONNECT = "pyspark.sql.connect."
 """Begins the modules of Spark Connect, whose classes are not always those of Spark itself."""
 
 
 def require_frame_and_table(df: object, table: object, *others: type) -> None:
-    """Pass a frame and a table, or an object of other types in place of the table.
+    """Pass a frame and a table, or an object of other types in place of the table; rli's logs follow Spark's level from then on.
 
     Raises:
         InvalidInputError: an argument is something else; says what it is and what to give.
@@ -33,10 +34,11 @@ def require_frame_and_table(df: object, table: object, *others: type) -> None:
                 "table.upsert(records), table.delete(keys)"
             ),
         )
+    follow_spark(df.sparkSession)  # type: ignore[attr-defined]
 
 
 def require_session_and_table(spark: object, table: object) -> None:
-    """Pass a session and a table.
+    """Pass a session and a table; rli's logs follow Spark's level from then on.
 
     Raises:
         InvalidInputError: an argument is something else; says what it is and what to give.
@@ -52,6 +54,7 @@ def require_session_and_table(spark: object, table: object) -> None:
             f"not a Spark session: type={_type(spark)}",
             remedy="give SparkSession.builder.getOrCreate(), or in a notebook spark",
         )
+    follow_spark(spark)  # type: ignore[arg-type]
 
 
 def _require_table(table: object, others: tuple[type, ...]) -> None:

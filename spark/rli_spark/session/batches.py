@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from pyspark.storagelevel import StorageLevel
 
 from rli.file_group.batches import coalesce_tables
-from rli_spark.session.zip_directories import watch_zip_directories
+from rli_spark.session.running_task import begin_task
 
 LOOKUP_ROWS: Final = 262_144
 """Rows of one look-up: the more keys are sought at once, the fewer entries of the store are between two of them."""
@@ -40,7 +40,7 @@ def map_tables(frame: DataFrame, function: TableFunction, schema: pa.Schema) -> 
     names = frame.columns
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        watch_zip_directories()
+        begin_task()
         for table in function(pa.table(batch).rename_columns(names) for batch in batches):
             yield from table.cast(schema).combine_chunks().to_batches(max_chunksize=_OUTPUT_ROWS)
 

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from pyspark import TaskContext
 
+from rli_spark.session.logs import follow_in_task
+from rli_spark.session.zip_directories import watch_zip_directories
+
+
+def begin_task() -> None:
+    """Make a Python worker ready: tasks call it first."""
+    watch_zip_directories()
+    follow_in_task()
+
 
 def running_task() -> TaskContext:
     """The task; raises ``RuntimeError`` where none runs."""

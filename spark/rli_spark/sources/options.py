@@ -23,7 +23,7 @@ class View(StrEnum):
 
 _TAKEN: Final = {
     View.RECORDS: ("columns", "filters", "as_of"),
-    View.CHANGES: ("columns", "filters", "since", "until", "images"),
+    View.CHANGES: ("columns", "filters", "since", "until", "images", "max_commits_per_batch"),
     View.TIMELINE: (),
     View.FILES: ("as_of",),
     View.INDEXES: (),
@@ -44,6 +44,7 @@ class SourceOptions:
         since: as for ``Table.changes``.
         until: as for ``Table.changes``.
         images: as for ``Table.changes``.
+        max_commits_per_batch: of a stream; None for no limit.
     """
 
     path: str
@@ -54,6 +55,7 @@ class SourceOptions:
     since: str | None = None
     until: str | None = None
     images: str = "after"
+    max_commits_per_batch: int | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -72,8 +74,9 @@ class SourceOptions:
                 f"the view does not take these options: view={view} options={unknown}",
                 remedy=f"leave them out; it takes {', '.join(_TAKEN[view]) or 'none'}",
             )
-        names = given.pop("columns", None)
-        return cls(path, view, None if names is None else _columns(names), **given)
+        names, most = given.pop("columns", None), given.pop("max_commits_per_batch", None)
+        columns = None if names is None else _columns(names)
+        return cls(path, view, columns, **given, max_commits_per_batch=None if most is None else _limit(most))
 
 
 def _view(given: str) -> View:
@@ -81,6 +84,14 @@ def _view(given: str) -> View:
         return View(given.lower())
     except ValueError:
         raise InvalidInputError(f"no such view: view={given}", remedy=f"choose one of {', '.join(View)}") from None
+
+
+def _limit(given: str) -> int:
+    if not given.isascii() or not given.isdecimal() or not int(given):
+        raise InvalidInputError(
+            f"not a number of commits: max_commits_per_batch={given}", remedy="give a whole number, 1 or more"
+        )
+    return int(given)
 
 
 def _columns(given: str) -> tuple[str, ...]:

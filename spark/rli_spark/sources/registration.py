@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from rli.errors import SettingsError
 from rli_spark.session.connect import default_parallelism
+from rli_spark.session.logs import follow_spark
 
 _PUSHES_FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
 
@@ -36,6 +37,7 @@ def register(spark: SparkSession) -> None:
             f"this release of PySpark has no Python data sources: pyspark={pyspark.__version__}",
             remedy="read with rli_spark.read and rli_spark.changes, or install PySpark 4",
         )
+    follow_spark(spark)
     from rli_spark.sources.source import source_for  # noqa: PLC0415  (PySpark 3 cannot import it)
 
     if spark.conf.get(_PUSHES_FILTERS, None) is None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition  # type: ignore[import-not-found]
 from pyspark.sql.types import StructType
 
+from rli.errors import InvalidInputError, SettingsError
 from rli_spark.session.batches import arrow_schema_of, spark_schema
-from rli_spark.session.zip_directories import watch_zip_directories
+from rli_spark.session.running_task import begin_task
 from rli_spark.sources.options import SourceOptions
 from rli_spark.sources.plans import parts_of, rows_of, schema_of
 from rli_spark.sources.stream import ChangesStream
@@ -39,12 +42,28 @@ class Source(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the view."""
+        options = SourceOptions.of(self.options)
+        if options.max_commits_per_batch is not None:
+            raise InvalidInputError(
+                f"only a stream has batches: max_commits_per_batch={options.max_commits_per_batch}",
+                remedy="use spark.readStream, or leave it out",
+            )
         kind = FilteringReader if self.pushes_filters else Reader
-        return kind(SourceOptions.of(self.options), schema, self.cores)
+        return kind(options, schema, self.cores)
 
     def streamReader(self, schema: StructType) -> ChangesStream:  # noqa: N802  (Spark's name)
         """Follows the view ``changes``."""
-        return ChangesStream(SourceOptions.of(self.options), schema, self.cores)
+        options = SourceOptions.of(self.options)
+        if find_spec("pyspark.sql.streaming.datasource") is not None:
+            from rli_spark.sources.limited_stream import LimitedStream  # noqa: PLC0415  (PySpark before 4.2 cannot import it)
+
+            return LimitedStream(options, schema, self.cores)
+        if options.max_commits_per_batch is not None:
+            raise SettingsError(
+                f"this release of PySpark does not limit batches of Python sources: pyspark={pyspark.__version__}",
+                remedy="leave max_commits_per_batch out, or install PySpark 4.2 or later",
+            )
+        return ChangesStream(options, schema, self.cores)
 
 
 def source_for(cores: int, *, pushes_filters: bool) -> type[Source]:
@@ -73,7 +92,7 @@ class Reader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part; of none, where Spark asks for the only part of an empty view."""
-        watch_zip_directories()
+        begin_task()
         if partition.value is not None:
             yield from rows_of(partition.value, self._schema)
 

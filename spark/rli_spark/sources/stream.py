@@ -12,11 +12,12 @@ from pyspark.sql.types import StructType
 import rli
 from rli.errors import InvalidInputError
 from rli_spark.session.batches import arrow_schema_of
-from rli_spark.session.zip_directories import watch_zip_directories
+from rli_spark.session.running_task import begin_task
 from rli_spark.sources.options import SourceOptions, View
 from rli_spark.sources.plans import latest_position, parts_of_changes, planned_changes, rows_of
 
-_SINCE: Final = "since"
+SINCE: Final = "since"
+"""Of an offset: the position."""
 
 
 class ChangesStream(DataSourceStreamReader):  # type: ignore[misc]
@@ -43,22 +44,22 @@ class ChangesStream(DataSourceStreamReader):  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  (Spark's name)
         """Where a query without a checkpoint begins."""
-        return {_SINCE: self._options.since or ""}
+        return {SINCE: self._options.since or ""}
 
     def latestOffset(self) -> dict[str, str]:  # noqa: N802  (Spark's name)
         """The last commit; where a query begins, if there is none."""
         with rli.open_table(self._options.path) as table:
-            return {_SINCE: latest_position(table) or self._options.since or ""}
+            return {SINCE: latest_position(table) or self._options.since or ""}
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """The changes between two positions in parts; raises as ``Table.changes``."""
         if start == end:
             return []
         with rli.open_table(self._options.path) as table:
-            planned = planned_changes(table, self._options, start[_SINCE], end[_SINCE])
+            planned = planned_changes(table, self._options, start[SINCE], end[SINCE])
             return [InputPartition(part) for part in parts_of_changes(planned, self._cores)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a part."""
-        watch_zip_directories()
+        begin_task()
         yield from rows_of(partition.value, self._schema)

@@ -26,7 +26,7 @@ from rli.view.snapshot import Snapshot
 from rli.write.rows.tally import Tally
 from rli_spark.requests.request_files import key_range
 from rli_spark.rows.row_batches import DATA, HASHES, ROWS, packed, unpack
-from rli_spark.session.zip_directories import watch_zip_directories
+from rli_spark.session.running_task import begin_task
 from rli_spark.streams.base import LocationBase, load_base
 from rli_spark.streams.location_state import LocationState
 
@@ -61,7 +61,7 @@ class BucketTagger:
     ttl: float | None
 
     def __call__(self, key: Any, frames: Iterable[Any], state: GroupState) -> Iterable[Any]:
-        watch_zip_directories()
+        begin_task()
         told = list(frames)
         rows = pa.concat_tables([unpack(cell) for frame in told for cell in frame[DATA]])
         received = Tally.total(
