@@ -24,10 +24,12 @@ def holders(table: rli.Table, keys: list[str]) -> list[str]:
     return found
 
 
-def delete(table: rli.Table, keys: list[str]) -> dict[str, object]:
-    """Delete the records, and say what is left of them: a receipt."""
-    done = table.delete(keys, metadata={"reason": "deletion request"})
-    return {"deleted": done.deleted, "instant": done.instant, "still in files": len(holders(table, keys))}
+def delete(table: rli.Table, condition: str) -> rli.Receipt:
+    """Delete the records, and say what is left of them: a receipt. The request's number stays with the commit."""
+    done = table.delete_where(condition, metadata={"request": "4711"})
+    if done.receipt is None:
+        raise LookupError(f"no record: {condition}")
+    return done.receipt
 
 
 def main() -> None:
@@ -36,14 +38,15 @@ def main() -> None:
     table.upsert(pa.table({"id": ["ann", "bob"], "city": ["Rome", "Oslo"]}))
     table.upsert(pa.table({"id": ["ann"], "city": ["Bern"]}))
 
-    receipt = delete(table, ["ann"])
-    print("deleted:", receipt["deleted"], "readable:", "ann" in table.read()["id"].to_pylist())
-    print("files that hold the key:", receipt["still in files"])
+    receipt = delete(table, "id = 'ann'")
+    print("deleted:", receipt.keys, "readable:", "ann" in table.read()["id"].to_pylist())
+    print("old versions in the receipt:", len(receipt.files), "files that hold the key:", len(holders(table, ["ann"])))
 
     # A clean keeps what readers of the kept commits need, and the version before. So a later commit must follow the delete.
     table.upsert(pa.table({"id": ["cid"], "city": ["Rome"]}))
     cleaned = table.clean(keep_commits=1)
-    print("cleaned files:", cleaned.files_deleted, "files that hold the key:", holders(table, ["ann"]))
+    is_gone = cleaned.earliest_kept is not None and cleaned.earliest_kept > receipt.held_until
+    print("gone, by the receipt:", is_gone, "files that hold the key:", holders(table, ["ann"]))
 
 
 if __name__ == "__main__":

@@ -35,9 +35,25 @@ SHOWN = {
         "fares: {1: 10.5}",
     ],
     "deletion_receipt.py": [
-        "deleted: 1 readable: False",
-        "files that hold the key: 4",
-        "cleaned files: 2 files that hold the key: []",
+        "deleted: ('ann',) readable: False",
+        "old versions in the receipt: 2 files that hold the key: 4",
+        "gone, by the receipt: True files that hold the key: []",
+    ],
+    "daily_reload.py": [
+        "run 1: done.inserted=2 done.updated=0 done.deleted=0 done.repeated=False",
+        "run 2: done.inserted=1 done.updated=0 done.deleted=0 done.repeated=False",
+        "run 3: done.inserted=1 done.updated=1 done.deleted=1 done.repeated=False",
+        # A repeat returns the first result.
+        "run 3: done.inserted=1 done.updated=1 done.deleted=1 done.repeated=True",
+        (
+            "[{'id': 'a', 'day': '2026-11-24', 'amount': 5.5}, {'id': 'c', 'day': '2026-11-25', 'amount': 3.0}, "
+            "{'id': 'late', 'day': '2026-11-24', 'amount': 2.0}]"
+        ),
+    ],
+    "account_service.py": [
+        "accounts: 250 fewer commits than events: True",
+        "[{'id': 'u7', 'email': 'seven@example.org'}, {'id': 'u8', 'email': 'user8@example.org'}]",
+        "[{'id': 'u7', 'email': 'seven@example.org'}] []",
     ],
     "stream_upserts.py": ["[{'id': 'b', 'city': 'Bern', 'fare': 8.0}, {'id': 'c', 'city': 'Rome', 'fare': 7.5}]"],
 }
