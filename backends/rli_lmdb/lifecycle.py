@@ -18,7 +18,7 @@ from uuid import uuid4
 from weakref import finalize
 
 from rli.errors import IndexMismatchError, IndexNotFoundError, SettingsError
-from rli.storage.local_files import sync, sync_folders_above
+from rli.storage.local_files import flush, flush_folders_above
 from rli.store import home_of_file
 from rli_lmdb.access import DATA_FILE, LOCK_FILE, identity_of
 from rli_lmdb.entries import Database, Transaction
@@ -150,8 +150,8 @@ def open_index(path: str, *, create: bool) -> OpenIndex:
 def _sync(path: str, environment: AnyEnvironment) -> None:
     """Make a new index survive a power cut, with the folders that lead to it."""
     environment.flush()
-    sync([path])
-    sync_folders_above(path)
+    flush([path])
+    flush_folders_above(path)
 
 
 def _require_file(path: str, *, create: bool) -> None:

@@ -66,7 +66,7 @@ class CheckedWrite:
         if files != self.listed:
             # The manifest must list each promoted file before the first promotion: recovery finds them by the
             # manifest alone (P9). Where file groups have given way, their journals leave the list of journals here.
-            write_ahead(self.begun, files, self.accepted.journals, is_synced=self.accepted.is_synced)
+            write_ahead(self.begun, files, self.accepted.journals, is_flushed=self.accepted.is_flushed)
         # Promoted before the draft is written: the draft is then flushed in one pass with the new names of the
         # promoted files (P17), and nothing slow lies between the check of the lease and the publication.
         self._promote(files)

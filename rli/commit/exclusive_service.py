@@ -17,7 +17,7 @@ from rli.index.contract import TableIndex
 from rli.publication.fence import Fence
 from rli.services.planned import Finished
 from rli.view.definition import TableDefinition
-from rli.view.synced_commits import sync_commits
+from rli.view.flushed_commits import flush_commits
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def table_service(
         synced = index.sync(definition)
         if not ready.table.storage.is_durable:
             # Older versions and instants are about to go, or to be relied on.
-            sync_commits(synced.snapshot)
+            flush_commits(synced.snapshot)
         yield definition, Fence(definition, lease.require_held)
 
 

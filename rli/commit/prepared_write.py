@@ -30,7 +30,7 @@ class PreparedWrite:
         read: what the write depends on beside what it writes.
         resizing: what the index keeps of a clustering that it has planned; None for all other writes.
         deleted_keys: files of deleted keys, which lie among the unpublished files.
-        is_synced: whether the tasks have waited until their files were on the disk; if not, the commit does.
+        is_flushed: whether the tasks have waited until their files were on the disk; if not, the commit does.
     """
 
     results: Sequence[FileGroupResult]
@@ -40,7 +40,7 @@ class PreparedWrite:
     read: ReadSet
     resizing: Resizing | None = None
     deleted_keys: Sequence[str] = ()
-    is_synced: bool = True
+    is_flushed: bool = True
 
     @property
     def counts(self) -> WriteCounts:

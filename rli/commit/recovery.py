@@ -122,7 +122,7 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     for action in _OWN_ACTIONS:
         TableInstant(table, instant, action).remove()
     # The folder tells of the write, after a power cut too, until nothing else is left of it.
-    storage.sync(folders={table.timeline_layout.folder, *map(posixpath.dirname, in_table)})
+    storage.flush(folders={table.timeline_layout.folder, *map(posixpath.dirname, in_table)})
     storage.delete_folder(paths.work_folder(instant))
 
 

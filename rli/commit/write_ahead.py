@@ -15,26 +15,26 @@ from rli.file_group.journal_list import save_journals
 from rli.view import paths
 
 
-def write_ahead(begun: BegunWrite, files: Sequence[str], journals: Sequence[Journal], *, is_synced: bool) -> None:
+def write_ahead(begun: BegunWrite, files: Sequence[str], journals: Sequence[Journal], *, is_flushed: bool) -> None:
     """Bring to the disk what the commit will refer to: manifest, journals, and the files that are promoted.
 
     Args:
         begun: the write, as it began.
         files: unpublished files that are to be promoted, by their paths in the table.
         journals: of the write.
-        is_synced: whether the tasks have brought files and journals to the disk.
+        is_flushed: whether the tasks have brought files and journals to the disk.
     """
     storage, instant = begun.table.storage, begun.instant
-    unsynced, manifest = storage.unsynced(), paths.manifest(instant)
-    unsynced.write_bytes(manifest, json.dumps([*files]).encode())
-    listed = save_journals(unsynced, instant, journals, tell_updates=begun.expired_before is not None)
+    unflushed, manifest = storage.unflushed(), paths.manifest(instant)
+    unflushed.write_bytes(manifest, json.dumps([*files]).encode())
+    listed = save_journals(unflushed, instant, journals, tell_updates=begun.expired_before is not None)
     by_tasks = [
         *(paths.unpublished_file(instant, path) for path in files),
         *(journal.path for journal in journals),
     ]
-    storage.sync(
+    storage.flush(
         # The requested and inflight files are flushed with the rest: after a power cut, promoted files of an instant
         # that the timeline does not name could pass for archived data (P13).
-        files=[manifest, listed, *([] if is_synced else by_tasks), *begun.announced.on_timeline.pending_paths],
+        files=[manifest, listed, *([] if is_flushed else by_tasks), *begun.announced.on_timeline.pending_paths],
         folders=[posixpath.dirname(manifest), posixpath.dirname(listed)],
     )

@@ -114,16 +114,16 @@ class WriteBasis:
         """The columns of the table that records of ``incoming`` lack."""
         return () if self.snapshot.schema is None else tuple(missing_columns(self.snapshot.schema, incoming))
 
-    def context(self, schema: pa.Schema, *, is_synced: bool = True, kept: tuple[str, ...] = ()) -> WriteContext:
+    def context(self, schema: pa.Schema, *, is_flushed: bool = True, kept: tuple[str, ...] = ()) -> WriteContext:
         """What the tasks of this write need to know.
 
         Args:
             schema: of the records after the write.
-            is_synced: whether each task waits for the disk; if not, ``PreparedWrite.is_synced`` says so, too.
+            is_flushed: whether each task waits for the disk; if not, ``PreparedWrite.is_flushed`` says so, too.
             kept: columns of which updated records keep their stored values.
         """
         return WriteContext(
-            storage=self.table.storage if is_synced else self.table.storage.unsynced(),
+            storage=self.table.storage if is_flushed else self.table.storage.unflushed(),
             instant=self.instant,
             schema=schema,
             ordering_field=self.table.properties.ordering_field,
@@ -133,7 +133,7 @@ class WriteBasis:
             # A new column comes with a commit, also where it is null in every record.
             skips_unchanged=self.snapshot.schema is not None and schema.equals(self.snapshot.schema),
             bloom_filter_rate=self.index.bloom_filter_rate,
-            holds_journals=not is_synced,
+            holds_journals=not is_flushed,
             expired_before=self.expired_before,
         )
 

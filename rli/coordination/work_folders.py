@@ -20,7 +20,7 @@ def writers_at_work(storage: Storage) -> tuple[str, ...]:
 def note_beginning(storage: Storage, instant: str, generation: int) -> None:
     """Note the generation of the index that a write goes by. In an object store, this makes the work folder."""
     # It may be lost in a power cut: then the writer is dead.
-    storage.unsynced().write_bytes(paths.begun(instant), str(generation).encode())
+    storage.unflushed().write_bytes(paths.begun(instant), str(generation).encode())
 
 
 def began_with_former_index(storage: Storage, instant: str, generation: int) -> bool:

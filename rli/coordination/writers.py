@@ -51,7 +51,7 @@ class RegisteredWriters:
             # By its folder the write is found, after a power cut too, whatever else is left of it.
             self._storage.make_folder(paths.work_folder(instant))
             note_beginning(self._storage, instant, self._generation)
-            self._storage.sync([paths.WORK, posixpath.dirname(paths.WORK)])
+            self._storage.flush([paths.WORK, posixpath.dirname(paths.WORK)])
         except BaseException:
             signs.release()
             raise

@@ -202,7 +202,7 @@ def tidy_up(storage: Storage, timeline: Timeline, since: str, require_held: Call
     gone.update(file for file in left if _is_covered(file, merged))
     storage.delete_files(sorted(file.path for file in gone))
     # None comes back with a power cut (P17).
-    storage.sync(folders={paths.DELETED_KEYS} if gone else ())
+    storage.flush(folders={paths.DELETED_KEYS} if gone else ())
 
 
 def delete_files_of(storage: Storage, instants: frozenset[str]) -> None:
@@ -241,7 +241,7 @@ def _merge(storage: Storage, files: list[DeletedKeysFile], since: str) -> Delete
     newest, content = max(files).instant, _content(pa.concat_tables(parts))
     path = f"{paths.DELETED_KEYS}/{newest}-merged.parquet"
     storage.write_bytes(path, content)
-    storage.sync(files=[path], folders=[paths.DELETED_KEYS])
+    storage.flush(files=[path], folders=[paths.DELETED_KEYS])
     return DeletedKeysFile(newest, path, len(content), is_merged=True)
 
 

@@ -298,7 +298,7 @@ def open_journal(storage: Storage, journal: Journal) -> Iterator[JournalWriter]:
     ):
         yield JournalWriter(writer)
         writer.add_key_value_metadata({_VERSION_KEY: FORMAT_VERSION})
-    storage.sync([journal.path])
+    storage.flush([journal.path])
 
 
 def write_journal(

@@ -139,7 +139,7 @@ class BaseFileWriter:
         writer.close()
         size = self._sink.tell()
         self._sink.close()
-        self._storage.sync([self._path])
+        self._storage.flush([self._path])
         return WrittenFile(self._rows, size)
 
     def _flush(self, rows: int) -> None:

@@ -251,7 +251,7 @@ def load_properties(storage: Storage) -> TableProperties:
 def save_properties(storage: Storage, properties: TableProperties) -> None:
     """Write the properties; they survive a power cut when this returns."""
     storage.write_bytes(PROPERTIES_PATH, format_properties(properties.raw))
-    storage.sync(folders=[posixpath.dirname(PROPERTIES_PATH)])
+    storage.flush(folders=[posixpath.dirname(PROPERTIES_PATH)])
 
 
 def _parse(content: bytes, path: str) -> TableProperties:

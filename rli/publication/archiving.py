@@ -45,7 +45,7 @@ def archive_instants(table: TableDefinition, leaving: Iterable[Instant], dead: S
     # Before the instants leave: from then on, each base file older than the active timeline counts as archived data
     # (P13).
     table.storage.discard_files(dead)
-    table.storage.sync(folders={posixpath.dirname(path) for path in dead})
+    table.storage.flush(folders={posixpath.dirname(path) for path in dead})
     _finish(_publish(table, _files_of(table, leaving), fence), fence)
 
 
@@ -93,7 +93,7 @@ def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -
     # folder that is dropped. Without an archive file, all instants of the plan are in the archive already.
     draft = storage.draft(paths.archive_content(folder), b"" if file is None else file.content)
     storage.write_bytes(paths.archive_plan(folder), plan.model_dump_json().encode())
-    storage.sync(folders=[folder])
+    storage.flush(folders=[folder])
     fence.require_held()
     if file is None:
         return folder
@@ -132,7 +132,7 @@ def _finish(folder: str, fence: Fence) -> None:
         # In the order of the plan, and only after the archive has them. A reader in between sees an instant twice, and
         # never not at all.
         storage.delete_files(plan.files)
-        storage.sync(folders=[table.timeline_layout.folder])
+        storage.flush(folders=[table.timeline_layout.folder])
     storage.delete_folder(folder)
 
 
@@ -159,6 +159,6 @@ def _confirm_archive(table: TableDefinition, plan: _Plan, fence: Fence) -> bool:
     # only then the instants may leave.
     if content is None or hashlib.sha256(content).hexdigest() != plan.digest:
         return False
-    table.storage.sync(folders=[posixpath.dirname(plan.archive)])
+    table.storage.flush(folders=[posixpath.dirname(plan.archive)])
     table.archive.add(plan.archive, len(content), fence.create)
     return True

@@ -38,7 +38,7 @@ _LOST: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NeededFiles:
-    """What a commit refers to, besides what its tasks have synced.
+    """What a commit refers to, besides what its tasks have flushed.
 
     Attributes:
         files: paths in the table.
@@ -94,7 +94,7 @@ class Fence:
         # The announcement is the draft of the request itself. It stays after the publication, and leads the next holder of the
         # lease to the announced service, however far that got.
         draft = self.table.storage.draft(announcement, plan)
-        self.table.storage.sync(folders=[posixpath.dirname(announcement)])
+        self.table.storage.flush(folders=[posixpath.dirname(announcement)])
         with self._naming_the_loss(str(instant), "it was not announced, call it again"):
             self.require_held()
             instant.announce_from(draft)
@@ -129,7 +129,7 @@ class Fence:
         timeline = self.table.load_timeline()
         with self._prepared(content) as draft:
             instant.complete_from(draft, timeline)
-        instant.sync()
+        instant.flush()
 
     def prepare_commit(self, instant: TableInstant, change: TableChange, needed: NeededFiles) -> PreparedCommit:
         """Make the content of a commit, and have it on the disk with all that it needs; then the lease is checked.
@@ -143,8 +143,8 @@ class Fence:
         storage, path = self.table.storage, paths.commit_content(instant.time)
         # The order of P4: the draft, then the check of the lease, then (by the caller) the publication. If the lease is
         # held at the check, every successor comes later, and finds the draft.
-        draft = storage.unsynced().draft(path, self.table.timeline_layout.encode(change.commit_metadata))
-        storage.sync(files=[path, *needed.files], folders=needed.folders)
+        draft = storage.unflushed().draft(path, self.table.timeline_layout.encode(change.commit_metadata))
+        storage.flush(files=[path, *needed.files], folders=needed.folders)
         self.require_held()
         return PreparedCommit(instant, draft)
 
@@ -153,14 +153,14 @@ class Fence:
         self.table.storage.make_folder(posixpath.dirname(path))
         with self._prepared(content) as draft:
             created = self.table.storage.publish(draft, path)
-        self.table.storage.sync(folders=[posixpath.dirname(path)])
+        self.table.storage.flush(folders=[posixpath.dirname(path)])
         return created
 
     def replace(self, path: str, content: bytes) -> None:
         """Write a file in place of the one of that name, in one step."""
         with self._prepared(content) as draft:
             self.table.storage.replace(draft, path)
-        self.table.storage.sync(folders=[posixpath.dirname(path)])
+        self.table.storage.flush(folders=[posixpath.dirname(path)])
 
     def _tell_metadata_table(self, change: TableChange) -> None:
         """Keep Hudi's metadata table from listing other files than the table has."""

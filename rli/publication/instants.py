@@ -75,7 +75,7 @@ class TableInstant:
     def complete_from(self, content: Draft, timeline: Timeline) -> None:
         """Publish the instant, all or nothing, unless it is published; raises as ``announce_from``.
 
-        What the caller does next, ``sync`` or a sync of the index, makes that survive a power cut.
+        What the caller does next, ``flush`` or a sync of the index, makes that survive a power cut.
 
         Args:
             content: of the completed instant.
@@ -85,9 +85,9 @@ class TableInstant:
         # before it has flushed the timeline itself (P17).
         self._writer.publish(content, self.time, self.action, timeline.next_time(self.table.now()))
 
-    def sync(self) -> None:
+    def flush(self) -> None:
         """Make the states of the timeline survive a power cut."""
-        self._writer.sync()
+        self._writer.flush()
 
     def withdraw(self) -> None:
         """Take the publication back: the instant is inflight again, its files are no longer visible."""
@@ -100,7 +100,7 @@ class TableInstant:
     def drop(self) -> None:
         """Remove the pending states of an instant that is not to be completed, for good."""
         self._writer.remove_pending(self.time, self.action)
-        self._writer.sync()
+        self._writer.flush()
 
     def remove(self) -> None:
         """Remove the instant in all its states, the furthest first."""

@@ -25,4 +25,4 @@ def switch_off_metadata_table(storage: Storage, properties: TableProperties) -> 
         save_properties(storage, properties.changed(dict.fromkeys(keys)))
     if storage.exists(_FOLDER):
         storage.delete_folder(_FOLDER)
-        storage.sync(folders=[posixpath.dirname(_FOLDER)])
+        storage.flush(folders=[posixpath.dirname(_FOLDER)])

@@ -97,7 +97,7 @@ class Restore(PlannedService[RestoreResult | None]):
         for rollback in metadata.rollbacks:
             storage.delete_files(planned_files(rollback.deleted))
             storage.delete_files(kept_by_index(rollback.deleted, rollback.instant_time, rollback.action))
-            storage.sync(folders=rollback.deleted)
+            storage.flush(folders=rollback.deleted)
         forget_undone(storage, frozenset(commit.time for commit in undone))
         milliseconds = int((time.monotonic() - started) * 1000)
         fence.complete(announced, _change_of(metadata), metadata.taking(milliseconds).to_avro())

@@ -129,7 +129,7 @@ class Rollback(PlannedService[str]):
         storage.delete_files(planned_files(plan.files))
         storage.delete_files(kept_by_index(plan.files, plan.instant_time, plan.action))
         forget_undone(storage, frozenset([plan.instant_time]))
-        storage.sync(folders=plan.files)
+        storage.flush(folders=plan.files)
         metadata = RollbackMetadata(
             start_time=announced.time,
             instant_time=plan.instant_time,

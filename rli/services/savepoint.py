@@ -61,7 +61,7 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
     announcement = paths.announcement(saved, Action.SAVEPOINT)
     table.storage.write_bytes(announcement, b"")
     # By the announcement a savepoint that was only begun is found, after a power cut too.
-    table.storage.sync(folders=[posixpath.dirname(announcement)])
+    table.storage.flush(folders=[posixpath.dirname(announcement)])
     savepoint = TableInstant(table, saved, Action.SAVEPOINT)
     fence.start(savepoint, NO_CHANGE)
     fence.complete(savepoint, NO_CHANGE, metadata.to_avro())

@@ -110,14 +110,14 @@ class FileChanges(ABC):
     def delete_empty_folder(self, path: str) -> None:
         """Delete a folder if nothing is in it, where folders are more than a part of files' names."""
 
-    def sync(self, paths: Collection[str]) -> None:
+    def flush(self, paths: Collection[str]) -> None:
         """Wait until the content of files and the names in folders survive a power cut; what is gone is passed over.
 
         By default nothing is done: object stores keep what they have taken.
         """
         del paths
 
-    def sync_folders_above(self, root: str) -> None:
+    def flush_folders_above(self, root: str) -> None:
         """Wait until the folders that lead to the root survive a power cut, where there are such folders."""
         del root
 

@@ -124,13 +124,13 @@ class LocalChanges(FileChanges):
         with suppress(OSError):
             os.rmdir(path)
 
-    def sync(self, paths: Collection[str]) -> None:
+    def flush(self, paths: Collection[str]) -> None:
         if self._is_durable:
-            local_files.sync(paths)
+            local_files.flush(paths)
 
-    def sync_folders_above(self, root: str) -> None:
+    def flush_folders_above(self, root: str) -> None:
         if self._is_durable:
-            local_files.sync_folders_above(root)
+            local_files.flush_folders_above(root)
 
     def is_within(self, folder: str, root: str) -> bool:
         # Where no link is on the way, names tell; to follow those above the root, too, takes three times as long.
@@ -168,7 +168,7 @@ class LocalChanges(FileChanges):
             with self._filesystem.open_output_stream(temporary) as stream:
                 stream.write(content)
             if content:
-                self.sync([temporary])
+                self.flush([temporary])
         except OSError:
             # A full disk needs the room, and a creation that fails here leaves no folder behind.
             with suppress(OSError):

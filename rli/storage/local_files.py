@@ -13,17 +13,17 @@ from typing import Final
 from uuid import uuid4
 
 _MOST_THREADS: Final = 16
-"""File systems put syncs together that wait for the disk at the same time."""
+"""File systems put flushes together that wait for the disk at the same time."""
 
 _TEMPORARY: Final = re.compile(r"\..*\.[0-9a-f]{32}\.tmp", re.DOTALL)
 _TEMPORARY_SECONDS: Final = 3600.0
 _NO_SUCH_CALL: Final = frozenset({errno.EINVAL, errno.ENOTSUP})
 
 
-def sync(paths: Collection[str]) -> None:
+def flush(paths: Collection[str]) -> None:
     """Wait until the content of files, and the names in folders, are on disk; side by side.
 
-    Files and folders that are gone are passed over, and so are folders on file systems that cannot sync them.
+    Files and folders that are gone are passed over, and so are folders on file systems that cannot flush them.
 
     Args:
         paths: full paths.
@@ -34,18 +34,18 @@ def sync(paths: Collection[str]) -> None:
     left = list(paths)
     count = min(len(left), _MOST_THREADS)
     if count <= 1:
-        _sync_all(left)
+        _flush_all(left)
         return
-    # To hand each path over by itself would take as long as to sync it.
-    for _ in _threads().map(_sync_all, (left[number::count] for number in range(count))):
+    # To hand each path over by itself would take as long as to flush it.
+    for _ in _threads().map(_flush_all, (left[number::count] for number in range(count))):
         pass
 
 
-def sync_folders_above(path: str) -> None:
+def flush_folders_above(path: str) -> None:
     """Wait until the names of all folders that lead to a path are on disk, as far as this process may read them."""
     for folder in ancestors(os.path.dirname(os.path.abspath(path)), "/"):
         with suppress(PermissionError):
-            _sync_one(folder)
+            _flush_one(folder)
 
 
 def ancestors(folder: str, root: str) -> Iterator[str]:
@@ -95,25 +95,25 @@ def forget_checksum(path: str) -> None:
         os.unlink(os.path.join(folder, f".{name}.crc"))
     except (FileNotFoundError, NotADirectoryError):
         return
-    _sync_one(folder)
+    _flush_one(folder)
 
 
 @cache
 def _threads() -> ThreadPoolExecutor:
     """Threads that wait for the disk. They are kept: to start them takes longer than many a disk does."""
-    return ThreadPoolExecutor(_MOST_THREADS, "rli sync")
+    return ThreadPoolExecutor(_MOST_THREADS, "rli flush")
 
 
 # A forked process has none of its parent's threads.
 os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
-def _sync_all(paths: Iterable[str]) -> None:
+def _flush_all(paths: Iterable[str]) -> None:
     for path in paths:
-        _sync_one(path)
+        _flush_one(path)
 
 
-def _sync_one(path: str) -> None:
+def _flush_one(path: str) -> None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

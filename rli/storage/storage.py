@@ -87,11 +87,11 @@ class Storage:
     def _changes(self) -> FileChanges:
         return self._resolved.changes
 
-    def unsynced(self) -> Storage:
-        """The same storage, whose changes do not wait for the disk: the caller syncs them together."""
+    def unflushed(self) -> Storage:
+        """The same storage, whose changes do not wait for the disk: the caller flushes them together."""
         return self.durable(wanted=False) if self.is_local and self.is_durable else self
 
-    def synced(self) -> Storage:
+    def flushed(self) -> Storage:
         """The same storage, whose changes wait for the disk; not opened again if they do."""
         return self.durable(wanted=True) if self.is_local and not self.is_durable else self
 
@@ -260,7 +260,7 @@ class Storage:
         """Remove temporary files that killed processes left more than an hour ago."""
         self._changes.remove_temporaries(self.root)
 
-    def sync(self, files: Iterable[str] = (), folders: Iterable[str] = ()) -> None:
+    def flush(self, files: Iterable[str] = (), folders: Iterable[str] = ()) -> None:
         """Wait until files' contents, and the names in folders, survive a power cut.
 
         ``write_bytes``, ``create`` and ``draft`` do so for contents. What an object store has taken, it keeps.
@@ -271,11 +271,11 @@ class Storage:
             folders: in which names were given or removed; the folders that lead there from the root are among them.
         """
         leading = (ancestors(self.full_path(folder), self.root) for folder in folders)
-        self._changes.sync({*map(self.full_path, files), *(folder for line in leading for folder in line)})
+        self._changes.flush({*map(self.full_path, files), *(folder for line in leading for folder in line)})
 
-    def sync_folders_above(self) -> None:
+    def flush_folders_above(self) -> None:
         """Wait until the folders that lead to the root survive a power cut."""
-        self._changes.sync_folders_above(self.root)
+        self._changes.flush_folders_above(self.root)
 
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
         selector = fs.FileSelector(self.full_path(path), allow_not_found=True, recursive=recursive)

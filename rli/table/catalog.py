@@ -147,10 +147,10 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
     with claimed(storage, settings, index_url):
         created(kind, definition, of_index).close()
         storage.write_bytes(paths.SETTINGS, to_stored(storage, settings))
-        storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
+        storage.flush(folders=[posixpath.dirname(paths.SETTINGS)])
         # The properties come last: with them the folder is a table.
         save_properties(storage, properties)
-        storage.sync_folders_above()
+        storage.flush_folders_above()
     return Table(replace(definition, storage=durable_as(storage, settings)))
 
 

@@ -219,9 +219,9 @@ def _require_no_writers(table: TableDefinition, index: TableIndex, *, but_lease:
 def _mark(table: TableDefinition) -> None:
     storage = table.durable().storage
     storage.write_bytes(paths.DROPPING, b"{}")
-    storage.sync(folders=[posixpath.dirname(paths.DROPPING)])
+    storage.flush(folders=[posixpath.dirname(paths.DROPPING)])
     storage.delete_files([PROPERTIES_BACKUP_PATH, PROPERTIES_PATH])
-    storage.sync(folders=[posixpath.dirname(PROPERTIES_PATH)])
+    storage.flush(folders=[posixpath.dirname(PROPERTIES_PATH)])
 
 
 def _remove_rest(storage: Storage, index: str | None, *, force: bool) -> DroppedTable:

@@ -181,7 +181,7 @@ def _delete(storage: Storage, records: Iterable[str]) -> None:
     gone = list(records)
     storage.delete_files(gone)
     # None comes back with a power cut, when its instant counts as archived (P17).
-    storage.sync(folders={posixpath.dirname(path) for path in gone})
+    storage.flush(folders={posixpath.dirname(path) for path in gone})
 
 
 def _all_records(storage: Storage) -> list[_Record]:

@@ -91,7 +91,7 @@ class TableDefinition:
 
     def durable(self) -> TableDefinition:
         """The table over a storage that waits for the disk, whatever the settings say."""
-        storage = self.storage.synced()
+        storage = self.storage.flushed()
         return self if storage is self.storage else replace(self, storage=storage)
 
     def with_settings(self, settings: TableSettings) -> TableDefinition:

@@ -89,10 +89,10 @@ def write_partition_metadata(storage: Storage, partition_paths: Iterable[str], i
     A metadata file is written once, so it waits for the disk in tables whose commits do not. Where a power cut has left an empty one,
     it is written again.
     """
-    synced = storage.synced()
+    flushed = storage.flushed()
     for partition_path in partition_paths:
         path = f"{partition_path}/{PARTITION_METADATA}" if partition_path else PARTITION_METADATA
         if not storage.filesystem.get_file_info(storage.full_path(path)).size:
             depth = len(partition_path.split("/")) if partition_path else 0
             content = f"#partition metadata\ncommitTime={instant}\npartitionDepth={depth}\n".encode()
-            synced.write_bytes(path, content)
+            flushed.write_bytes(path, content)

@@ -52,7 +52,7 @@ def save_settings(definition: TableDefinition) -> None:
     """Store the settings with the table; see ``stored_form``."""
     storage = definition.storage
     storage.write_bytes(paths.SETTINGS, stored_form(definition))
-    storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
+    storage.flush(folders=[posixpath.dirname(paths.SETTINGS)])
 
 
 def stored_form(definition: TableDefinition) -> bytes:

@@ -47,7 +47,7 @@ class SparkEngine(Engine):
 
     spark: SparkSession
     limits: Limits = field(default=LIMITS, kw_only=True)
-    syncs_in_tasks: ClassVar[bool] = True
+    flushes_in_tasks: ClassVar[bool] = True
 
     @property
     def tasks(self) -> TaskRunner:

@@ -279,10 +279,10 @@ import os, signal, sys
 from rli.storage import Storage
 
 storage = Storage(sys.argv[1])
-storage.sync(["a", "b"])
+storage.flush(["a", "b"])
 child = os.fork()
 signal.alarm(60)
-storage.sync(["a", "b"])
+storage.flush(["a", "b"])
 if child:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """

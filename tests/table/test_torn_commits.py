@@ -39,9 +39,9 @@ class WatchedStorage(Storage):
 
     on_disk: set[str] = field(default_factory=set, repr=False, compare=False)
 
-    def sync(self, files: Iterable[str] = (), folders: Iterable[str] = ()) -> None:
+    def flush(self, files: Iterable[str] = (), folders: Iterable[str] = ()) -> None:
         synced = [*files], [*folders]
-        super().sync(*synced)
+        super().flush(*synced)
         if self.is_durable:
             self.on_disk.update(*synced)
 

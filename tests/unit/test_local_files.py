@@ -105,7 +105,7 @@ def test_sync_covers_files_and_parent_folders(tmp_path: Path, monkeypatch: pytes
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note_and_sync)
-    storage.sync(["a/b/file", "a/gone"], ["a/b"])
+    storage.flush(["a/b/file", "a/gone"], ["a/b"])
     assert synced == {str(tmp_path / part) for part in ("a/b/file", "a/b", "a", "")}
 
 

@@ -123,11 +123,11 @@ class History:
             return
         manifest = json.dumps({"files": [*files, {"fileName": name, "fileLen": size}]}, indent=2)
         create(self._path(f"{_MANIFEST}{version + 1}"), manifest.encode())
-        self.storage.sync(folders=[self.folder])
+        self.storage.flush(folders=[self.folder])
         # As Hudi does. Without this file the greatest manifest counts, so nobody who was paused here does any harm.
         self.storage.delete_files([self._path(_VERSION_FILE)])
         create(self._path(_VERSION_FILE), str(version + 1).encode())
-        self.storage.sync(folders=[self.folder])
+        self.storage.flush(folders=[self.folder])
 
     def _latest_version(self) -> int:
         content = self.storage.read_bytes(self._path(_VERSION_FILE))

@@ -74,7 +74,7 @@ class TimelineWriter:
     def publish(self, metadata: Draft, time: str, action: str, completion_time: str) -> bool:
         """Publish an instant whose metadata is a draft; False if it is published already.
 
-        What the caller does next, ``sync`` or a sync of the index, makes that survive a power cut.
+        What the caller does next, ``flush`` or a sync of the index, makes that survive a power cut.
 
         Args:
             metadata: of the instant.
@@ -98,7 +98,7 @@ class TimelineWriter:
         paths = self._completed_paths(time, action)
         self.storage.delete_files(paths)
         if paths:
-            self.sync()
+            self.flush()
 
     def withdraw_content(self, time: str, action: str, content: bytes) -> None:
         """Take a publication with this content back; one with another content stays.
@@ -130,19 +130,19 @@ class TimelineWriter:
         """The files that say how far an instant got before it completed, the furthest first."""
         return [self.layout.pending_path(time, action, state) for state in (State.INFLIGHT, State.REQUESTED)]
 
-    def sync(self) -> None:
+    def flush(self) -> None:
         """Make what the timeline shows, and shows no more, survive a power cut."""
-        self.storage.sync([self.layout.folder])
+        self.storage.flush([self.layout.folder])
 
     def _create(self, path: str, content: bytes) -> bool:
         created = self.storage.create(path, content)
         if content:
-            self.sync()
+            self.flush()
         return created
 
     def _publish(self, draft: Draft, path: str) -> bool:
         published = self.storage.publish(draft, path)
-        self.sync()
+        self.flush()
         return published
 
     def _completed_paths(self, time: str, action: str) -> list[str]:

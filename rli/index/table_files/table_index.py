@@ -60,10 +60,10 @@ class TableFilesIndex(FileIndex):
 
     def _make_durable(self, table: TableDefinition, timeline: Timeline) -> None:
         """See to it that what a write builds on, or acknowledges, survives a power cut (P17)."""
-        unsynced = [instant for instant in timeline.completed if instant.file_name not in self._durable]
-        if unsynced:
+        unflushed = [instant for instant in timeline.completed if instant.file_name not in self._durable]
+        if unflushed:
             layout = timeline.layout
-            table.storage.sync([layout.folder, *(layout.path(instant.file_name) for instant in unsynced)])
+            table.storage.flush([layout.folder, *(layout.path(instant.file_name) for instant in unflushed)])
         self._durable = frozenset(instant.file_name for instant in timeline.completed)
 
     # Questions of a writer -------------------------------------------------------------------------------------

@@ -125,10 +125,10 @@ class Engine(ABC):
     """Runs the work of writes on rows.
 
     Attributes:
-        syncs_in_tasks: whether each task waits for the disk; if not, the commit does, for all files at once.
+        flushes_in_tasks: whether each task waits for the disk; if not, the commit does, for all files at once.
     """
 
-    syncs_in_tasks: ClassVar[bool]
+    flushes_in_tasks: ClassVar[bool]
 
     @property
     @abstractmethod

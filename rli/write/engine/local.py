@@ -41,7 +41,7 @@ from rli.write.rows.tally import Tally
 class LocalEngine(Engine):
     """Writes tables from a ``pyarrow.Table`` in this process."""
 
-    syncs_in_tasks: ClassVar[bool] = False
+    flushes_in_tasks: ClassVar[bool] = False
 
     @property
     def tasks(self) -> TaskRunner:

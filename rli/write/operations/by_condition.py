@@ -134,7 +134,7 @@ class ByCondition:
         self, write: WriteBasis, engine: Engine, slices: list[FileSlice], matching: MatchingRecords
     ) -> PreparedWrite:
         schema = matching.snapshot.schema or pa.schema([])
-        context = write.context(schema, is_synced=engine.syncs_in_tasks)
+        context = write.context(schema, is_flushed=engine.flushes_in_tasks)
         deletes = self.values is None
         # Whatever is stored is deleted or updated: no ordering value is compared.
         context = replace(context, ordering_field=None, skips_unchanged=not deletes)
@@ -147,7 +147,7 @@ class ByCondition:
                 write.on_step(Step.FILE_GROUP_WRITTEN)
         write.on_step(Step.WRITTEN)
         read = ReadSet(frozenset(result.group for result in results))
-        return PreparedWrite(results, schema, self.name, WriteCounts(), read, is_synced=engine.syncs_in_tasks)
+        return PreparedWrite(results, schema, self.name, WriteCounts(), read, is_flushed=engine.flushes_in_tasks)
 
     def _moved(
         self, write: WriteBasis, engine: Engine, slices: list[FileSlice], matching: MatchingRecords

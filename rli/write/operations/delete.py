@@ -75,7 +75,7 @@ class Delete(Operation):
         with request.tag(write.locator, DeleteTagging(schema, field)) as rows:
             write.on_step(Step.TAGGED)
             profile = rows.profile
-            context = write.context(schema, is_synced=engine.syncs_in_tasks)
+            context = write.context(schema, is_flushed=engine.flushes_in_tasks)
             plan = plan_write(write, context, profile, request.bytes_per_row)
             results = run_plan(write, rows, plan)
         kept = work_rows.ORDERING if has_ordering else None
@@ -83,7 +83,7 @@ class Delete(Operation):
         known = write.deleted_keys if deleted else None
         read = read_set(profile, results, partial(_changed_keys, request), known_deletes=known)
         return PreparedWrite(
-            results, schema, self.name, profile.apart, read, deleted_keys=deleted, is_synced=engine.syncs_in_tasks
+            results, schema, self.name, profile.apart, read, deleted_keys=deleted, is_flushed=engine.flushes_in_tasks
         )
 
 

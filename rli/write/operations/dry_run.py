@@ -52,8 +52,8 @@ class DryRun(WriteBasis):
     def saves(self) -> bool:
         return False
 
-    def context(self, schema: pa.Schema, *, is_synced: bool = True, kept: tuple[str, ...] = ()) -> WriteContext:
-        return replace(super().context(schema, is_synced=is_synced, kept=kept), saves=False)
+    def context(self, schema: pa.Schema, *, is_flushed: bool = True, kept: tuple[str, ...] = ()) -> WriteContext:
+        return replace(super().context(schema, is_flushed=is_flushed, kept=kept), saves=False)
 
 
 def dry_run(

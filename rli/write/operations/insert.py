@@ -77,14 +77,14 @@ class Insert(Operation):
         with tagged_rows(write, request, InsertTagging(schema, self.on_existing, deletions), undecided) as rows:
             write.on_step(Step.TAGGED)
             profile = rows.profile
-            context = write.context(schema, is_synced=engine.syncs_in_tasks)
+            context = write.context(schema, is_flushed=engine.flushes_in_tasks)
             plan = plan_write(write, context, profile, request.bytes_per_row, most_rewritten=_MOST_REWRITTEN)
             write.on_step(Step.RESOLVED)
             results = run_plan(write, rows, plan)
         # Where file groups have decided, they tell of changes too.
         looked_up = no_keys if isinstance(write.index, PlacesRecords) else partial(_changed_keys, request)
         read = read_set(profile, results, looked_up, partial(deleted_among, request), write.deleted_keys)
-        return PreparedWrite(results, schema, self.name, profile.apart, read, is_synced=engine.syncs_in_tasks)
+        return PreparedWrite(results, schema, self.name, profile.apart, read, is_flushed=engine.flushes_in_tasks)
 
 
 def _change(on_existing: OnExisting) -> Change:

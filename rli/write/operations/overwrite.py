@@ -147,7 +147,7 @@ class OverwritePartitions(Operation):
             self._require_allowed(rows)
             partitions = self._replaced_by(rows)
             replaced = _slices_in(write, partitions)
-            context = write.context(schema, is_synced=engine.syncs_in_tasks)
+            context = write.context(schema, is_flushed=engine.flushes_in_tasks)
             results = _written_rows(write, context, rows, request.bytes_per_row, replaced)
             leaving = rows.profile.leaving
             apart = rows.profile.apart
@@ -165,7 +165,7 @@ class OverwritePartitions(Operation):
             self.name,
             apart,
             ReadSet(read, partitions=partitions),
-            is_synced=engine.syncs_in_tasks,
+            is_flushed=engine.flushes_in_tasks,
         )
 
     def _require_allowed(self, rows: TaggedRows) -> None:
@@ -219,11 +219,11 @@ def _dropped(partitions: frozenset[str], write: WriteBasis, engine: Engine) -> P
     schema = write.snapshot.schema or pa.schema([])
     write.on_step(Step.TAGGED)
     replaced = _slices_in(write, partitions)
-    context = write.context(schema, is_synced=engine.syncs_in_tasks)
+    context = write.context(schema, is_flushed=engine.flushes_in_tasks)
     write.on_step(Step.RESOLVED)
     ended = _ended(write, engine, context, replaced, [])
     read = ReadSet(frozenset(replaced), partitions=partitions)
-    return PreparedWrite(ended, schema, "DELETE_PARTITION", WriteCounts(), read, is_synced=engine.syncs_in_tasks)
+    return PreparedWrite(ended, schema, "DELETE_PARTITION", WriteCounts(), read, is_flushed=engine.flushes_in_tasks)
 
 
 def _ended(

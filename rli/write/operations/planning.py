@@ -140,7 +140,7 @@ def kept_deletes(
         return []
     if not write.saves:
         return []
-    storage = write.table.storage if engine.syncs_in_tasks else write.table.storage.unsynced()
+    storage = write.table.storage if engine.flushes_in_tasks else write.table.storage.unflushed()
     storage.make_folder(unpublished_files(write.instant))
     name = write.table.properties.ordering_field
     field = schema.field(name) if name in schema.names else None

@@ -56,7 +56,7 @@ def prepare_records(write: WriteBasis, request: Request, engine: Engine, records
         before = tagged.profile
         rows = _in_time(tagged, write, records)
         late = sum(before.leaving.values()) - sum(rows.profile.arriving.values())
-        context = write.context(schema, is_synced=engine.syncs_in_tasks, kept=records.kept)
+        context = write.context(schema, is_flushed=engine.flushes_in_tasks, kept=records.kept)
         context = replace(context, when=records.when)
         plan = plan_write(write, context, rows.profile, request.bytes_per_row)
         write.on_step(Step.RESOLVED)
@@ -77,7 +77,7 @@ def prepare_records(write: WriteBasis, request: Request, engine: Engine, records
     refused = [(result.group.partition_path, result.refused) for result in results if result.refused]
     deleted = kept_deletes(write, engine, request, schema, ordering=ordering, by_mark=True, refused=refused)
     return PreparedWrite(
-        results, schema, records.operation, apart, read, deleted_keys=deleted, is_synced=engine.syncs_in_tasks
+        results, schema, records.operation, apart, read, deleted_keys=deleted, is_flushed=engine.flushes_in_tasks
     )
 
 

@@ -20,8 +20,8 @@ from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
+from rli.view.flushed_commits import sync_table
 from rli.view.snapshot import Snapshot
-from rli.view.synced_commits import sync_table
 from rli.view.time_travel import verified_snapshot
 
 

@@ -70,4 +70,4 @@ class ForeignCommits(TimelineAction):
 def _sync_base_files(snapshot: Snapshot, instants: Sequence[Instant]) -> None:
     """Make the base files of commits of other engines survive a power cut: these engines leave that to the system."""
     stats = [stat for instant in instants for stat in snapshot.change(instant).written]
-    snapshot.table.storage.sync({stat.path for stat in stats}, {stat.partition_path for stat in stats})
+    snapshot.table.storage.flush({stat.path for stat in stats}, {stat.partition_path for stat in stats})

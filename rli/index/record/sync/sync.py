@@ -151,7 +151,7 @@ class Sync:
             layout = snapshot.timeline.layout
             # The folder, too: a commit that has its name may still have it in memory alone, and its writer may have
             # died before its own flush.
-            snapshot.table.storage.sync([layout.folder, *(layout.path(instant.file_name) for instant in unseen)])
+            snapshot.table.storage.flush([layout.folder, *(layout.path(instant.file_name) for instant in unseen)])
         # In the order of the timeline. A foreign run is one record, a commit of rli is one each, and none may pass
         # another: a key that moves twice must get its sequences in this order (P2).
         for action, group in groupby(unseen, key=partial(action_to_follow, snapshot, self._index)):

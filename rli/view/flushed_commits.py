@@ -9,7 +9,7 @@ from rli.view.file_slices import PARTITION_METADATA
 from rli.view.snapshot import Snapshot
 
 
-def sync_commits(snapshot: Snapshot) -> None:
+def flush_commits(snapshot: Snapshot) -> None:
     """Wait until the timeline, and the files of the commits on it, are on the disk."""
     writes = snapshot.timeline.completed_writes
     changes = [snapshot.change(instant) for instant in writes]
@@ -24,7 +24,7 @@ def sync_table(snapshot: Snapshot) -> None:
     slices = snapshot.slices.values()
     partitions = {file_slice.group.partition_path for file_slice in slices}
     _sync(snapshot, {file.path for file_slice in slices for file in file_slice.files}, partitions)
-    snapshot.table.storage.sync_folders_above()
+    snapshot.table.storage.flush_folders_above()
 
 
 def _sync(snapshot: Snapshot, files: set[str], partitions: set[str]) -> None:
@@ -32,4 +32,4 @@ def _sync(snapshot: Snapshot, files: set[str], partitions: set[str]) -> None:
     described = {file.path for folder in (".hoodie", timeline) for file in storage.list_files(folder)}
     partitions_metadata = {posixpath.join(partition, PARTITION_METADATA) for partition in partitions}
     everything = files | described | partitions_metadata
-    storage.sync(everything, {posixpath.dirname(path) for path in everything})
+    storage.flush(everything, {posixpath.dirname(path) for path in everything})
