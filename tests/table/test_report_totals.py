@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
-from rli import Table, create_table
+from rli import Table, create_table, open_table
 from rli.report.facts import table_report
+from tests.support.hudi_tables import unzip_hudi_table
 from tests.support.tables import records
 
 
@@ -25,18 +28,28 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Table:
     table.delete([f"k{n}" for n in range(10)])
     table.overwrite_partitions(records(("k11", "x", 3, 1.0), ("other", "x", 3, 1.0)))
     table.upsert(records(("last", "q", 1, 1.0), ("k12", "y", 9, 1.0)))
-    table.cluster()
     return table
 
 
 def test_growth_is_that_of_earlier_states(grown: Table) -> None:
-    state = table_report(grown).state
-    assert len(state.commits) >= 5
+    require_true_growth(grown, commits=5)
+
+
+@pytest.mark.parametrize("name", ["v9_txns_simple_meta", "v9_txns_nonpart_nometa"])
+def test_growth_of_hudis_tables_is_true(name: str, tmp_path: Path) -> None:
+    """Inserts, updates, deletes, overwrites and clusterings of Hudi."""
+    table = open_table(str(unzip_hudi_table(f"sample_table/cow/{name}", tmp_path)))
+    require_true_growth(table, commits=11)
+
+
+def require_true_growth(table: Table, commits: int) -> None:
+    state = table_report(table).state
+    assert len(state.commits) >= commits
     for commit in state.commits:
-        read = grown.read(as_of=commit.entry.time)
-        files = grown.scan(as_of=commit.entry.time).slices.values()
+        read = table.read(as_of=commit.entry.time)
+        files = table.scan(as_of=commit.entry.time).slices.values()
         assert (commit.records, commit.bytes) == (read.num_rows, sum(one.size for one in files)), commit.entry
-    assert state.records == grown.read().num_rows
+    assert state.records == table.read().num_rows
 
 
 def test_growth_is_told_after_archiving(grown: Table) -> None:
