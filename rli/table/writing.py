@@ -26,9 +26,11 @@ from rli.write.buffered.writer import BufferedWriter
 from rli.write.engine.local import LocalEngine
 from rli.write.operations.by_condition import delete_where, update_where
 from rli.write.operations.delete import delete
+from rli.write.operations.drop_partitions import drop_partitions
 from rli.write.operations.insert import insert
 from rli.write.operations.merge import MergeChoices, merge
-from rli.write.operations.overwrite import Partitions, drop_partitions, overwrite_partitions
+from rli.write.operations.overwrite import overwrite_partitions
+from rli.write.operations.replacing import Partitions
 from rli.write.operations.upsert import upsert
 from rli.write.options import WriteOptions, pass_over
 
@@ -466,6 +468,7 @@ class TableWriting:
         self,
         partitions: Sequence[str],
         *,
+        missing_ok: bool = False,
         attempts: int | None = None,
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -474,10 +477,11 @@ class TableWriting:
     ) -> CommitResult:
         """Remove all records of some partitions; Hudi's ``delete_partition``.
 
-        Partitions that the table does not have are passed over. The files go with a later clean.
+        The files go with a later clean. A partition that was dropped is absent.
 
         Args:
             partitions: their paths, such as ``["day=2026-11-25"]``.
+            missing_ok: whether partitions may be absent. By default an absent one is an error, and nothing is dropped.
             attempts: as for ``upsert``.
             transaction: as for ``upsert``. A repeat names the same partitions.
             metadata: as for ``upsert``.
@@ -489,11 +493,13 @@ class TableWriting:
             2
 
         Raises:
-            InvalidInputError: no partitions are named.
+            InvalidInputError: no partitions are named, or the table lacks one of them.
             SettingsError: as for ``overwrite_partitions``.
             RliError: otherwise as for ``upsert``.
         """
         options = WriteOptions.of(attempts, transaction, metadata, on_step, dry_run=dry_run)
         return self._opened.write_with(
-            lambda definition, index: drop_partitions(definition, index, LocalEngine(), partitions, options)
+            lambda definition, index: drop_partitions(
+                definition, index, LocalEngine(), partitions, options, missing_ok=missing_ok
+            )
         )

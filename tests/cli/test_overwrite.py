@@ -21,6 +21,9 @@ def test_all_files_are_one_commit(rli: Rli, trips: str, tmp_path: Path) -> None:
     assert sorted(here) == ["n0", "n1"]
     dropped = rli("overwrite", trips, "--drop", "--partition", first["city"], "--json").json
     assert dropped["deleted"] == 2
+    assert "no such partitions" in rli("overwrite", trips, "--drop", "--partition", first["city"], status=2).err
+    again = rli("overwrite", trips, "--drop", "--partition", first["city"], "--missing-ok", "--json").json
+    assert again["deleted"] == 0
 
 
 def test_files_or_partitions_to_drop(rli: Rli, trips: str, tmp_path: Path) -> None:
@@ -30,4 +33,5 @@ def test_files_or_partitions_to_drop(rli: Rli, trips: str, tmp_path: Path) -> No
     assert "either files or" in rli("overwrite", trips, status=2).err
     assert "either files or" in rli("overwrite", trips, "--drop", status=2).err
     assert "either files or" in rli("overwrite", trips, str(path), "--drop", "--partition", "x", status=2).err
+    assert "either files or" in rli("overwrite", trips, str(path), "--missing-ok", status=2).err
     assert rli("timeline", trips, "--json").json == before

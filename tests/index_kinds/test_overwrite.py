@@ -100,7 +100,8 @@ def do(
             return table.upsert(records(*batch)).instant
         case ("drop", list(paths)):
             gone = frozenset(row for row in stored if row[1] in paths)
-            done = table.drop_partitions(paths)
+            require_refused_if_absent(table, paths)
+            done = table.drop_partitions(paths, missing_ok=True)
             assert (done.deleted, done.instant is None) == (len(gone), not gone)
             if stored:
                 assert stored_rows(table) == stored - gone
@@ -119,6 +120,12 @@ def do(
                 assert stored_rows(table) == after
             return done.instant
     raise AssertionError(step)
+
+
+def require_refused_if_absent(table: Table, paths: list[str]) -> None:
+    if not {group.partition_path for group in table.snapshot().slices}.issuperset(paths):
+        with pytest.raises(InvalidInputError, match="no such partitions"):
+            table.drop_partitions(paths)
 
 
 def counts(done: object) -> tuple[int, ...]:
@@ -240,6 +247,8 @@ def test_refused_overwrites_change_nothing(kind: Kind, tmp_path: Path) -> None:
             table.overwrite_partitions(records(("a", "y", 1, 1.0)), partitions="x")
         with pytest.raises(InvalidInputError, match="no partitions are named"):
             table.drop_partitions([])
+        with pytest.raises(InvalidInputError, match=r"partitions=\['city=x', 'z'\]"):
+            table.drop_partitions(["x", "z", "city=x"])
         assert table.timeline() == before
         assert_nothing_left_over(table)
 

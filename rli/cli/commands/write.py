@@ -560,6 +560,9 @@ def overwrite(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Replace the whole table.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Remove the named partitions. Give no files.")] = False,
+    missing_ok: Annotated[
+        bool, typer.Option("--missing-ok", help="With --drop: partitions that the table lacks are no error.")
+    ] = False,
     on_partition_change: OnPartitionChangeOption = None,
     on_duplicates: OnDuplicatesOption = OnDuplicates.SKIP,
     file_format: FormatOption = None,
@@ -577,17 +580,22 @@ def overwrite(
     value is compared with stored records. --drop removes partitions.
     """
     named, kept = parse_transaction(transaction), parse_metadata(metadata)
-    if drop == bool(files) or (drop and (everything or not partition)):
+    if drop == bool(files) or (drop and (everything or not partition)) or (missing_ok and not drop):
         raise InvalidInputError(
-            f"either files or partitions to drop: files={files or []} drop={drop}",
-            remedy="give files, or --drop with --partition PATH",
+            f"either files or partitions to drop: files={files or []} drop={drop} missing_ok={missing_ok}",
+            remedy="give files, or --drop with --partition PATH and perhaps --missing-ok",
         )
     opened = rli.open_table(table, index=index)
     label = ", ".join((files or []) if not drop else (partition or []))
     with write_progress(label, is_silent=dry_run) as on_step:
         if drop:
             result = opened.drop_partitions(
-                partition or [], transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step
+                partition or [],
+                missing_ok=missing_ok,
+                transaction=named,
+                metadata=kept,
+                dry_run=dry_run,
+                on_step=on_step,
             )
         else:
             source = _Source(opened, files or [], rename_columns, parse_column_types(column_type), file_format)

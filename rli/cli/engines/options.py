@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from rli.model import CommitResult, MissingColumns, OnDuplicates, OnExisting, OnPartitionChange
-from rli.write.operations.overwrite import Partitions
+from rli.write.operations.replacing import Partitions
 
 
 @dataclass(frozen=True, slots=True)

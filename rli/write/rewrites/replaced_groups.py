@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from secrets import randbelow
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +26,15 @@ from rli.write.rewrites.placed import placed_by_index
 
 _TOKENS: Final = 2**31
 """Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
+
+_MOST_OF_LOT: Final = 256
+"""Replaced file groups that a task looks at together."""
+
+_LOT_BYTES: Final = 128 * 1024 * 1024
+"""Of their base files, unless a single one has more: a bound to the keys in memory."""
+
+_NUMBER: Final = "number"
+"""Position of a key's file slice in its lot."""
 
 _AGE: Final = pa.schema([(RECORD_KEY, pa.string()), (COMMIT_TIME, pa.string())])
 
@@ -53,66 +64,119 @@ class NewGroupWriting(FileGroupWriting):
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfGroup:
-    """Tells which keys of a replaced file group are gone. Picklable.
+class ReplacedLot:
+    """Replaced file groups of one partition that a task looks at together. Picklable.
+
+    Attributes:
+        partition_path: of the partition.
+        slices: their live slices.
+    """
+
+    partition_path: str
+    slices: tuple[FileSlice, ...]
+
+    @classmethod
+    def of(cls, slices: Iterable[FileSlice]) -> list[ReplacedLot]:
+        """The lots of some slices: each journal of a partition is read once for each of its lots, so lots are large."""
+        lots: list[list[FileSlice]] = []
+        size = 0
+        for one in sorted(slices, key=lambda file_slice: file_slice.group):
+            size += one.size
+            is_of_last = lots and lots[-1][0].group.partition_path == one.group.partition_path
+            if not is_of_last or size > _LOT_BYTES or len(lots[-1]) == _MOST_OF_LOT:
+                lots.append([])
+                size = one.size
+            lots[-1].append(one)
+        return [cls(lot[0].group.partition_path, tuple(lot)) for lot in lots]
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfGroups:
+    """Tells which keys of replaced file groups are gone. Picklable.
 
     Attributes:
         context: of the write.
         locator: as of the state that the write builds on.
-        journals: of the file groups that are written: they tell which keys have a new place.
+        written: partition path → the journals of its new file groups: they tell which keys have a new place.
+        arrivals: of these journals, those into whose file groups records moved from other partitions.
     """
 
     context: WriteContext
     locator: Locator
-    journals: tuple[Journal, ...]
+    written: Mapping[str, Sequence[Journal]]
+    arrivals: Sequence[Journal]
 
-    def __call__(self, file_slice: FileSlice) -> FileGroupResult:
-        """Write the journal of the keys that are gone; a dry run counts all keys.
+    @classmethod
+    def of(cls, context: WriteContext, locator: Locator, results: Iterable[FileGroupResult]) -> EndOfGroups:
+        """After file groups were written, with these results."""
+        written: dict[str, list[Journal]] = {}
+        arrivals: list[Journal] = []
+        for result in results:
+            if result.journal is not None:
+                written.setdefault(result.group.partition_path, []).append(result.journal)
+                if result.counts.moved:
+                    arrivals.append(result.journal)
+        return cls(context, locator, written, arrivals)
 
-        Memory is bounded by the keys of the file group. Each attempt has a file name of its own, so attempts may be repeated or
-        raced.
+    def __call__(self, lot: ReplacedLot) -> list[FileGroupResult]:
+        """Write the journals of the keys that are gone; a dry run counts all keys.
+
+        Memory is bounded by the keys of the lot. Each attempt has file names of its own, so attempts may be repeated or raced.
 
         Raises:
             ConflictError: another writer has changed a record since.
             CorruptIndexError: the index does not place the records where they are.
             CorruptTableError: a file cannot be read.
         """
-        group, storage = file_slice.group, self.context.storage
-        with FileSliceReader(storage, file_slice) as reader:
+        stored = pa.concat_tables([self._stored(file_slice, number) for number, file_slice in enumerate(lot.slices)])
+        gone = stored.filter(self._are_gone(lot, stored))
+        bounds = np.searchsorted(gone.column(_NUMBER).to_numpy(), np.arange(len(lot.slices) + 1)).tolist()
+        deletes = self._deletes(lot, gone) if self.context.saves else gone
+        return [
+            self._ended(file_slice.group, deletes.slice(start, end - start))
+            for file_slice, (start, end) in zip(lot.slices, pairwise(bounds), strict=True)
+        ]
+
+    def _stored(self, file_slice: FileSlice, number: int) -> pa.Table:
+        with FileSliceReader(self.context.storage, file_slice) as reader:
             stored = reader.read_columns(_AGE)
         if self.context.expired_before is not None:
             # To a write, they are as absent; their keys may be elsewhere.
             stored = stored.filter(pc.greater_equal(stored.column(COMMIT_TIME), self.context.expired_before))
-        gone = stored
-        if self.context.saves:
-            kept = [keys for journal in self.journals for keys in journal.keys_from(storage, {group})]
-            if kept:
-                gone = stored.filter(pc.invert(pc.is_in(stored.column(RECORD_KEY), value_set=pa.concat_arrays(kept))))
-        counts = WriteCounts(deleted=gone.num_rows)
-        if not gone.num_rows or not self.context.saves:
-            return FileGroupResult(group, counts, None, None, (group,))
-        journal = Journal(self.context.instant, f"{group.file_id}_{randbelow(_TOKENS)}-0-0.parquet", group)
-        held = write_journal(storage, journal, self._deletes(file_slice, gone), sections_of=self.context.sections_of)
-        told = held if held is None or self.context.holds_journals else held.without_content
-        return FileGroupResult(group, counts, None, told, (group,))
+        return stored.append_column(_NUMBER, pa.repeat(pa.scalar(number, pa.int32()), stored.num_rows))
 
-    def _deletes(self, file_slice: FileSlice, gone: pa.Table) -> pa.Table:
-        group, count = file_slice.group, gone.num_rows
-        keys, times = (gone.column(name).combine_chunks() for name in (RECORD_KEY, COMMIT_TIME))
+    def _are_gone(self, lot: ReplacedLot, stored: pa.Table) -> pa.ChunkedArray:
+        """Whether each stored key is in no new file group; in a dry run all are, as there are no journals."""
+        own = self.written.get(lot.partition_path, ())
+        elsewhere = (journal for journal in self.arrivals if journal.group.partition_path != lot.partition_path)
+        groups = {file_slice.group for file_slice in lot.slices}
+        # A key is once in a partition: its own file group need not be asked for.
+        kept = [keys for journal in (*own, *elsewhere) for keys in journal.keys_from(self.context.storage, groups)]
+        return pc.invert(pc.is_in(stored.column(RECORD_KEY), value_set=pa.chunked_array(kept, pa.string())))
+
+    def _deletes(self, lot: ReplacedLot, gone: pa.Table) -> pa.Table:
+        """Work rows of the keys that are gone, in their order."""
+        keys, times, numbers = (column.combine_chunks() for column in gone.columns)
+        file_ids = pa.array([one.group.file_id for one in lot.slices], pa.string()).take(numbers)
         # Where keys expire, the record tells their instant.
-        instants = times if self.context.expired_before is not None else _repeated(file_slice.instant, count)
-        file_ids = _repeated(group.file_id, count)
-        found = placed_by_index(self.locator, group, keys, file_ids, instants)
+        since = pa.array([one.instant for one in lot.slices], pa.string()).take(numbers)
+        instants = since if self.context.expired_before is None else times
+        found = placed_by_index(self.locator, lot.slices[0].group, keys, file_ids, instants)
         return pa.table(
             {
                 work_rows.RECORD_KEY: keys,
-                work_rows.CHANGE: pa.repeat(pa.scalar(int(Change.DELETE), pa.int8()), count),
+                work_rows.CHANGE: pa.repeat(pa.scalar(int(Change.DELETE), pa.int8()), len(keys)),
                 work_rows.PRIOR_PARTITION_PATH: found.column("partition_path"),
                 work_rows.PRIOR_FILE_ID: found.column("file_id"),
                 work_rows.PRIOR_INSTANT: found.column("instant_time"),
             }
         )
 
-
-def _repeated(text: str, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), count)
+    def _ended(self, group: FileGroupId, gone: pa.Table) -> FileGroupResult:
+        counts = WriteCounts(deleted=gone.num_rows)
+        if not gone.num_rows or not self.context.saves:
+            return FileGroupResult(group, counts, None, None, (group,))
+        journal = Journal(self.context.instant, f"{group.file_id}_{randbelow(_TOKENS)}-0-0.parquet", group)
+        held = write_journal(self.context.storage, journal, gone, sections_of=self.context.sections_of)
+        told = held if held is None or self.context.holds_journals else held.without_content
+        return FileGroupResult(group, counts, None, told, (group,))

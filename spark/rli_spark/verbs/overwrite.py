@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from rli import CommitResult, OnDuplicates, OnPartitionChange, Table
 from rli.commit.step_clock import OnStep
 from rli.table.table import opened_table
-from rli.write.operations.overwrite import Partitions
-from rli.write.operations.overwrite import drop_partitions as write_drop
+from rli.write.operations.drop_partitions import drop_partitions as write_drop
 from rli.write.operations.overwrite import overwrite_partitions as write_overwrite
+from rli.write.operations.replacing import Partitions
 from rli.write.options import WriteOptions, pass_over
 from rli_spark.engine import SparkEngine
 from rli_spark.session.arguments import require_frame_and_table, require_session_and_table
@@ -71,6 +71,7 @@ def drop_partitions(
     table: Table,
     partitions: Sequence[str],
     *,
+    missing_ok: bool = False,
     attempts: int | None = None,
     transaction: tuple[str, int] | None = None,
     metadata: Mapping[str, str] | None = None,
@@ -82,6 +83,7 @@ def drop_partitions(
         spark: the session.
         table: the table; its index must be reachable from the executors.
         partitions: as for ``Table.drop_partitions``.
+        missing_ok: as for ``Table.drop_partitions``.
         attempts: as for ``Table.upsert``.
         transaction: as for ``Table.drop_partitions``.
         metadata: as for ``Table.upsert``.
@@ -94,5 +96,5 @@ def drop_partitions(
     require_reachable(spark, opened_table(table).refreshed()[1])
     options, engine = WriteOptions.of(attempts, transaction, metadata, on_step), SparkEngine(spark)
     return opened_table(table).write_with(
-        lambda definition, index: write_drop(definition, index, engine, partitions, options)
+        lambda definition, index: write_drop(definition, index, engine, partitions, options, missing_ok=missing_ok)
     )
