@@ -1,13 +1,14 @@
 """Collects the fragments of changelog.d into CHANGELOG.md for a release, and prints a release's notes.
 
 python .ci/changelog.py collect VERSION DATE    # CHANGELOG.md gets the section; the fragments are removed
-python .ci/changelog.py notes VERSION           # the section, for the release's page
+python .ci/changelog.py notes VERSION           # the section, for the release's page; VERSION is that of pyproject.toml
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 KINDS = ("security", "added", "changed", "removed", "fixed")
@@ -34,12 +35,15 @@ def collect(folder: Path, version: str, date: str) -> None:
 
 
 def notes(folder: Path, version: str) -> str:
-    """The section of a version."""
+    """The section of a version, an entry in a line: the forge breaks lines of notes where they break."""
+    built = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    if built != version:
+        raise SystemExit(f"pyproject.toml builds another version: version={version} built={built}")
     text = (folder / "CHANGELOG.md").read_text(encoding="utf-8")
     found = re.search(rf"^## {re.escape(version)} .*?\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     if found is None:
         raise SystemExit(f"CHANGELOG.md has no section of this version: version={version}; collect the fragments first")
-    return found[1].strip() + "\n"
+    return re.sub(r"\n  (?=[^\s-])", " ", found[1].strip()) + "\n"
 
 
 def _sections(text: str) -> dict[str, list[str]]:

@@ -20,7 +20,12 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "changelog.d").mkdir()
     (tmp_path / "changelog.d" / "README.md").write_text("How.", encoding="utf-8")
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG, encoding="utf-8")
+    _set_version(tmp_path, "0.1.0")
     return tmp_path
+
+
+def _set_version(checkout: Path, version: str) -> None:
+    (checkout / "pyproject.toml").write_text(f'[project]\nversion = "{version}"\n', encoding="utf-8")
 
 
 def _run(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -33,7 +38,8 @@ def test_fragments_become_a_section(checkout: Path) -> None:
     (checkout / "changelog.d" / "three.fixed.md").write_text("- Three.\n", encoding="utf-8")
     assert _run(checkout, "collect", "0.1.0", "2026-12-01").returncode == 0
     expected = "### Added\n- One.\n- Two,\n  in two lines.\n\n### Fixed\n- Three.\n"
-    assert _run(checkout, "notes", "0.1.0").stdout == expected
+    assert expected in (checkout / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert _run(checkout, "notes", "0.1.0").stdout == expected.replace("\n  in", " in")
     assert [path.name for path in (checkout / "changelog.d").iterdir()] == ["README.md"]
 
 
@@ -41,8 +47,14 @@ def test_a_later_release_keeps_earlier_sections(checkout: Path) -> None:
     assert _run(checkout, "collect", "0.1.0", "2026-12-01").returncode == 0
     (checkout / "changelog.d" / "two.changed.md").write_text("Two.", encoding="utf-8")
     assert _run(checkout, "collect", "0.2.0", "2026-12-02").returncode == 0
-    assert _run(checkout, "notes", "0.2.0").stdout == "### Changed\n- Two.\n"
     assert _run(checkout, "notes", "0.1.0").stdout == "### Added\n- One.\n"
+    _set_version(checkout, "0.2.0")
+    assert _run(checkout, "notes", "0.2.0").stdout == "### Changed\n- Two.\n"
+
+
+def test_tags_of_other_versions_are_refused(checkout: Path) -> None:
+    assert _run(checkout, "collect", "0.2.0", "2026-12-02").returncode == 0
+    assert "built=0.1.0" in _run(checkout, "notes", "0.2.0").stderr
 
 
 def test_a_released_version_is_refused(checkout: Path) -> None:
