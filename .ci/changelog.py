@@ -43,7 +43,7 @@ def notes(folder: Path, version: str) -> str:
     found = re.search(rf"^## {re.escape(version)} .*?\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     if found is None:
         raise SystemExit(f"CHANGELOG.md has no section of this version: version={version}; collect the fragments first")
-    return re.sub(r"\n  (?=[^\s-])", " ", found[1].strip()) + "\n"
+    return re.sub(r"\n  (?=\S)(?!- )", " ", found[1].strip()) + "\n"
 
 
 def _sections(text: str) -> dict[str, list[str]]:
