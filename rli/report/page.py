@@ -86,11 +86,14 @@ def _tiles(report: TableReport) -> str:
 
 
 def _health(report: TableReport) -> str:
-    problems = report.info.problems
+    problems, index = report.info.problems, report.info.index
+    lag = 0 if index is None else index.unseen_commits or 0
+    behind = f"The index is {lag:,} commits behind the table: the next write or look-up applies them." if lag else None
+    notes = "".join(paragraph(note) for note in (behind, "rli doctor looks deeper.") if note is not None)
     if not problems:
-        return section("Health", '<p class="good">No problem found.</p>', paragraph("rli doctor looks deeper."))
+        return section("Health", '<p class="good">No problem found.</p>', notes)
     listed = "".join(f"<li>{escaped(problem)}</li>" for problem in problems)
-    return section("Health", f'<p class="bad">Problems: {len(problems)}</p><ul>{listed}</ul>')
+    return section("Health", f'<p class="bad">Problems: {len(problems)}</p><ul>{listed}</ul>', notes)
 
 
 def _growth(state: TableState) -> str:

@@ -90,12 +90,16 @@ def _sum(values: Iterable[int | None]) -> int | None:
 def totals_after(differences: Sequence[int | None], now: int | None) -> list[int | None]:
     """The total after each commit, reckoned back from the present one; None before a difference that is not known.
 
+    Differences that lead below zero are wrong: what other engines tell of a commit may be. Nothing is known before them, either.
+
     >>> totals_after([5, None, 2], 10)
+    [None, 8, 10]
+    >>> totals_after([5, 12, 2], 10)
     [None, 8, 10]
     """
     totals: list[int | None] = []
     total = now
     for difference in reversed(differences):
         totals.append(total)
-        total = None if total is None or difference is None else total - difference
+        total = None if total is None or difference is None or difference > total else total - difference
     return totals[::-1]

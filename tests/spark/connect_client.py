@@ -40,6 +40,9 @@ def main(folder: Path) -> None:
     assert rli_spark.drop_partitions(spark, table, ["Oslo"]).deleted == 1
     rli_spark.bootstrap_index(spark, table)
     assert rli_spark.verify_index(spark, table).agrees
+    rli_spark.register_functions(spark)
+    found = spark.sql(f"SELECT * FROM rli_lookup('{folder}/table', TABLE(SELECT 'n' AS id))").collect()  # noqa: S608  (of this test)
+    assert [row["partition_path"] for row in found] == ["Rome"]
     refused(lambda: rli_spark.upsert(batch.selectExpr("cast(null as string) id", "city", "ts"), table))
     with rli.create_index(f"lmdb://{folder}/alone") as index, index.begin() as txn:
         rli_spark.stage(batch.selectExpr("id record_key", "city partition_path", "'-' file_id"), txn)

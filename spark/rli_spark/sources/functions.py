@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.udtf import UserDefinedTableFunction
 
 import rli
 from rli.errors import InvalidInputError
+from rli_spark.session.connect import is_connect
 from rli_spark.session.logs import follow_spark
 from rli_spark.session.running_task import begin_task
 from rli_spark.session.workers import require_same_python
@@ -39,7 +40,9 @@ def register_functions(spark: SparkSession) -> None:
     """
     follow_spark(spark)
     require_same_python(spark)
-    spark.udtf.register(_NAME, UserDefinedTableFunction(LookUp, _COLUMNS, _NAME))
+    # Each sort of session takes table functions of its own class.
+    kinds = import_module("pyspark.sql.connect.udtf" if is_connect(spark) else "pyspark.sql.udtf")
+    spark.udtf.register(_NAME, kinds.UserDefinedTableFunction(LookUp, _COLUMNS, _NAME))
 
 
 class LookUp:
