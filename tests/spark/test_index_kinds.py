@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,9 +15,8 @@ import rli_spark
 from rli import Step
 from rli.index.placing import PlacesRecords
 from rli.table.table import opened_table
-from rli.view.definition import TableDefinition
 from rli_spark.planning.execution_plan import Limits
-from rli_spark.reads import point_reads
+from tests.support.clocks import later
 from tests.support.lanes import first_on_every_spark
 from tests.support.spark import small_writes
 from tests.support.spark_writes import delete_within, upsert_within
@@ -94,14 +93,14 @@ def test_spark_writes_what_plain_python_writes(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.invariant("P40")
 def test_expired_keys_are_inserted_again(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, now = create(tmp_path, "t", "lmdb://{folder}?ttl=9d"), TableDefinition.now
+    table = create(tmp_path, "t", "lmdb://{folder}?ttl=9d")
     table.upsert(records(*STORED))
     with small_writes(spark, 0):
-        monkeypatch.setattr(TableDefinition, "now", lambda definition: now(definition) + timedelta(days=6))
+        later(monkeypatch, timedelta(days=6))
         assert rli_spark.upsert(frame(spark, [("k0", "x", 6, 2.0), ("k1", "y", 6, 2.0)]), table).updated == 2
-        monkeypatch.setattr(TableDefinition, "now", lambda definition: now(definition) + timedelta(days=12))
-        later = [("k0", "y", 7, 3.0), ("k3", "y", 1, 3.0), ("k4", "y", 1, 3.0)]
-        assert counts(rli_spark.upsert(frame(spark, later), table)) == (2, 0, 1, 0, 0)
+        later(monkeypatch, timedelta(days=6))
+        batch = [("k0", "y", 7, 3.0), ("k3", "y", 1, 3.0), ("k4", "y", 1, 3.0)]
+        assert counts(rli_spark.upsert(frame(spark, batch), table)) == (2, 0, 1, 0, 0)
     # The file of k4, and of no other one of them, was in y.
     assert sorted(row["id"] for row in table.read().to_pylist()) == sorted([*(f"k{n}" for n in range(60)), "k3"])
     rli_spark.cluster(spark, table)
@@ -219,20 +218,25 @@ def test_table_changes_index_beside_spark_writes(spark: SparkSession, tmp_path: 
     assert_nothing_left_over(table)
 
 
-def test_reads_by_key_restart_after_clean(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_by_key_restart_after_clean(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path, "beside", BUCKETS)
     keys = [f"k{number}" for number in range(20)]
     write = [records(*((key, "x", ts, 0.0) for key in keys)) for ts in range(1, 7)]
     for batch in write[:3]:
         table.upsert(batch)
-    located, waiting = point_reads._located, [write[3:]]  # noqa: SLF001  (between its snapshot and the look-up)
+    location, begun = table.location, tmp_path / "begun"
 
-    def delayed(*arguments: Any) -> DataFrame:
-        for batch in waiting.pop() if waiting else ():
-            table.upsert(batch)
-            table.clean(keep_commits=1)
-        return located(*arguments)
+    def beside_others(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The keys, for which the reader has its snapshot already when they are computed first."""
+        if not begun.exists():
+            begun.touch()
+            with rli.open_table(location) as other:
+                for batch in write[3:]:
+                    other.upsert(batch)
+                    other.clean(keep_commits=1)
+        yield from batches
 
-    monkeypatch.setattr(point_reads, "_located", delayed)
-    found = rli_spark.read(spark, table, keys=spark.createDataFrame([(key,) for key in keys], "id string"))
+    asked = spark.createDataFrame([(key,) for key in keys], "id string").coalesce(1)
+    found = rli_spark.read(spark, table, keys=asked.mapInArrow(beside_others, asked.schema))
     assert {(row["id"], row["ts"]) for row in found.collect()} == {(key, 6) for key in keys}
+    assert begun.exists()
