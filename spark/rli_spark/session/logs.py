@@ -6,6 +6,7 @@ A program that configures logging, for ``rli`` or for the root logger, decides i
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import Any, Final
 
 from pyspark import TaskContext
@@ -51,10 +52,9 @@ def follow_spark(spark: SparkSession) -> None:
 
     A session of Spark Connect tells no level: nothing is changed.
     """
-    if is_connect(spark):
+    if is_connect(spark) or (managers := _log_managers(spark.sparkContext)) is None:
         return
-    context = spark.sparkContext
-    level = str(_jvm(context).org.apache.logging.log4j.LogManager.getRootLogger().getLevel())
+    context, level = spark.sparkContext, str(managers.getRootLogger().getLevel())
     _follow(level)
     context.setLocalProperty(_PROPERTY, level)
 
@@ -83,5 +83,13 @@ def _follow(level: str) -> None:
     logger.setLevel(own.given)
 
 
-def _jvm(context: Any) -> Any:
-    return context._jvm  # noqa: SLF001  (PySpark has no other way to ask)
+def _log_managers(context: Any) -> Any:
+    """The class of log4j that tells levels; None for a context that was stopped."""
+    # PySpark has no other way to ask.
+    return None if context._jsc is None else _of_jvm(context._jvm)  # noqa: SLF001
+
+
+@lru_cache(maxsize=1)
+def _of_jvm(jvm: Any) -> Any:
+    # Each dot is a question to the JVM.
+    return jvm.org.apache.logging.log4j.LogManager
