@@ -70,6 +70,12 @@ def register(app: typer.Typer) -> None:
         "rli create trips --record-key id --schema trips.avsc --option compression=snappy --option write_attempts=20",
         "rli create /mnt/shared/trips --record-key id --index lmdb:///var/lib/rli/trips --lease table",
     )
+    _register_files(app)
+    _register_choices(app)
+
+
+def _register_files(app: typer.Typer) -> None:
+    """The commands that write the records of files."""
     add_command(
         app,
         upsert,
@@ -100,6 +106,10 @@ def register(app: typer.Typer) -> None:
         "rli overwrite trips all.parquet --all --dry-run",
         "rli overwrite trips --drop --partition day=2026-11-25",
     )
+
+
+def _register_choices(app: typer.Typer) -> None:
+    """The commands that change records by key or condition."""
     add_command(
         app,
         delete,
