@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
 from typing import Final
 
-from rli.model import Phase
 from rli.report.buckets import bucketed
 from rli.report.charts import Chart, Series
+from rli.report.commits import commits_section, time_section
 from rli.report.elements import (
     escaped,
     facts,
@@ -17,16 +15,13 @@ from rli.report.elements import (
     section,
     short_bytes,
     short_count,
-    short_seconds,
     table,
     tiles,
 )
-from rli.report.facts import Commit, TableReport, TableState
+from rli.report.facts import TableReport, TableState
 from rli.report.style import style_sheet
 from rli.sizes import human_bytes
-from rli.view.history import HistoryEntry
 
-_LAST_COMMITS: Final = 50
 _LISTED: Final = 20
 _POINTS: Final = 240
 _SIZES: Final = tuple(2**power for power in range(16, 31, 2))
@@ -47,8 +42,8 @@ def report_page(report: TableReport) -> str:
             _tiles(report),
             _health(report),
             _growth(state),
-            _commits(state),
-            _time(state),
+            commits_section(state),
+            time_section(state),
             _files(report),
             _slices(state),
             _index(report),
@@ -116,119 +111,6 @@ def _growth(state: TableState) -> str:
     )
 
 
-def _commits(state: TableState) -> str:
-    groups = bucketed(state.commits)
-    labels = [group.label for group in groups]
-    changes = [
-        Series(name, color, [group.sum(_entry_value(name)) for group in groups])
-        for name, color in (("inserted", "c2"), ("updated", "c1"), ("moved", "c3"), ("deleted", "c5"))
-    ]
-    written = [group.sum(_entry_value("written_bytes")) for group in groups]
-    each = "commit" if len(groups) == len(state.commits) else "time"
-    return section(
-        "Commits",
-        Chart(f"Records changed, by {each}", "commit (UTC)", labels, changes, short_count).bars(),
-        Chart(
-            f"Bytes written, by {each}", "commit (UTC)", labels, [Series("bytes", "c1", written)], short_bytes, 1024
-        ).bars(),
-        table("Instants, by operation", ["operation", "instants"], _operations(state).most_common()),
-        folded(
-            f"The last {_LAST_COMMITS} commits",
-            table("Commits, the newest first", _COLUMNS, map(_row, [*reversed(state.commits)][:_LAST_COMMITS])),
-        ),
-    )
-
-
-def _entry_value(name: str) -> Callable[[Commit], float | None]:
-    return lambda commit: getattr(commit.entry, name)
-
-
-def _seconds_of(phase: Phase) -> Callable[[Commit], float | None]:
-    return lambda commit: commit.entry.phases.get(phase)
-
-
-def _operations(state: TableState) -> Counter[str]:
-    names = Counter((commit.entry.operation or "unknown").lower() for commit in state.commits)
-    names.update(entry.action for entry in state.others if entry.state == "completed")
-    return names
-
-
-_COLUMNS: Final = (
-    *("instant", "operation", "inserted", "updated", "moved", "deleted", "files", "written"),
-    *("took", "attempts", "conflicts", "writer"),
-)
-
-
-def _row(commit: Commit) -> list[object]:
-    entry = commit.entry
-    return [
-        entry.time,
-        (entry.operation or entry.action).lower(),
-        entry.inserted,
-        entry.updated,
-        entry.moved,
-        entry.deleted,
-        entry.files,
-        human_bytes(entry.written_bytes),
-        None if entry.seconds is None else short_seconds(entry.seconds),
-        entry.attempts,
-        entry.conflicts,
-        entry.writer,
-    ]
-
-
-_PHASES: Final = {
-    Phase.BEGIN: "c6",
-    Phase.TAG: "c1",
-    Phase.WRITE: "c2",
-    Phase.LEASE: "c4",
-    Phase.RETRIES: "c5",
-}
-
-
-def _time(state: TableState) -> str:
-    groups = bucketed(state.commits)
-    series = [
-        Series(str(phase), color, [group.sum(_seconds_of(phase)) for group in groups])
-        for phase, color in _PHASES.items()
-    ]
-    told = [commit.entry for commit in state.commits if commit.entry.conflicts is not None]
-    conflicts = sum(entry.conflicts or 0 for entry in told)
-    slow = sorted((commit.entry for commit in state.commits), key=lambda entry: entry.seconds or 0, reverse=True)
-    contested = [entry for entry in reversed(told) if entry.conflicts]
-    return section(
-        "Time and conflicts",
-        Chart(
-            "Seconds of writes, by phase", "commit (UTC)", [group.label for group in groups], series, short_seconds
-        ).bars(),
-        paragraph(
-            f"{conflicts:,} attempts of {len(contested):,} commits lost against other writers. "
-            f"{len(told):,} of {len(state.commits):,} commits tell."
-        ),
-        table("The slowest commits", ["instant", "operation", "took", *map(str, _PHASES)], map(_phases, slow[:10])),
-        table(
-            "The last commits with conflicts",
-            ["instant", "operation", "conflicts", "attempts", "writer"],
-            _lost(contested),
-        )
-        if contested
-        else "",
-    )
-
-
-def _phases(entry: HistoryEntry) -> list[object]:
-    taken = [None if (seconds := entry.phases.get(phase)) is None else short_seconds(seconds) for phase in _PHASES]
-    whole = None if entry.seconds is None else short_seconds(entry.seconds)
-    return [entry.time, (entry.operation or entry.action).lower(), whole, *taken]
-
-
-def _lost(entries: Iterable[HistoryEntry]) -> list[list[object]]:
-    listed = [*entries][:_LISTED]
-    return [
-        [one.time, (one.operation or one.action).lower(), one.conflicts, one.attempts, one.writer] for one in listed
-    ]
-
-
 def _files(report: TableReport) -> str:
     slices, settings = report.state.slices, report.info.settings
     counts = [0] * (len(_SIZES) + 1)
@@ -277,17 +159,21 @@ def _index(report: TableReport) -> str:
     index = report.info.index
     if index is None:
         return section("Index", paragraph("The table has no index, or the index cannot be opened."))
-    entries = "not counted" if index.entries is None else index.entries
+    lag = index.unseen_commits
+    # An index without a store keeps no entries: it finds keys in the table's files.
+    kept = {
+        "entries": "not counted" if index.entries is None else index.entries,
+        "size": human_bytes(index.bytes) or "not known",
+        "shards": index.shards,
+    }
     return section(
         "Index",
         facts(
             {
                 "URL": index.url,
                 "scope": index.scope,
-                "entries": entries,
-                "size": human_bytes(index.bytes) or "not known",
-                "shards": index.shards or "none",
-                "lag": "not known" if index.unseen_commits is None else f"{index.unseen_commits:,} commits",
+                **({} if index.shards is None else kept),
+                "lag": "not known" if lag is None else f"{lag:,} commits",
                 "lease": report.info.lease or "free",
             }
         ),
