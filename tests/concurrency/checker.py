@@ -17,8 +17,21 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TypeVar
 
-from tests.concurrency.history import Cluster, Committed, Delete, Event, Found, History, Insert, Located, Places, Upsert
-from tests.support.table_model import Outcome, Rows, Version, deleted, inserted, upserted
+from tests.concurrency.history import (
+    Cluster,
+    Committed,
+    Delete,
+    Drop,
+    Event,
+    Found,
+    History,
+    Insert,
+    Located,
+    Overwrite,
+    Places,
+    Upsert,
+)
+from tests.support.table_model import Outcome, Rows, Version, deleted, inserted, overwritten, upserted
 
 T = TypeVar("T")
 
@@ -155,7 +168,7 @@ class _Checker:
 
     @staticmethod
     def _versions(events: Iterable[Event]) -> set[Version]:
-        writes = (event.operation for event in events if isinstance(event.operation, Upsert | Insert))
+        writes = (event.operation for event in events if isinstance(event.operation, Upsert | Insert | Overwrite))
         return {version for write in writes for version in write.batch}
 
 
@@ -166,6 +179,10 @@ def _outcome(rows: Rows, event: Event) -> Outcome:
         return inserted(rows, event.operation.batch)
     if isinstance(event.operation, Delete):
         return deleted(rows, event.operation.keys)
+    if isinstance(event.operation, Overwrite):
+        return overwritten(rows, event.operation.batch, event.operation.partitions)
+    if isinstance(event.operation, Drop):
+        return overwritten(rows, (), event.operation.partitions)
     if isinstance(event.operation, Cluster):
         return Outcome(rows, (0, 0, 0, 0, 0))
     raise TypeError(f"no write: {event}")

@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -34,6 +35,7 @@ from tests.concurrency.history import (
     Cluster,
     Committed,
     Delete,
+    Drop,
     Event,
     Found,
     History,
@@ -41,6 +43,7 @@ from tests.concurrency.history import (
     Located,
     Lookup,
     Operation,
+    Overwrite,
     Places,
     Read,
     Refused,
@@ -372,14 +375,29 @@ def do(
             return Found(tuple(tuple(row.values()) for row in rows))
         case Lookup(keys):
             return Located(_places(table, keys))
+        case _:
+            return _written(partial(_write_of(table, operation), attempts=attempts, on_step=on_step))
+
+
+def _write_of(table: Table, operation: Operation) -> Callable[..., Any]:
+    """The write, which takes its attempts and ``on_step``."""
+    write: Callable[..., Any]
+    match operation:
         case Upsert(batch):
-            return _written(lambda: table.upsert(records(*batch), attempts=attempts, on_step=on_step))
+            write = partial(table.upsert, records(*batch))
         case Insert(batch):
-            return _written(lambda: table.insert(records(*batch), attempts=attempts, on_step=on_step))
+            write = partial(table.insert, records(*batch))
         case Delete(keys):
-            return _written(lambda: table.delete(keys, attempts=attempts, on_step=on_step))
+            write = partial(table.delete, keys)
+        case Overwrite(batch, named):
+            write = partial(table.overwrite_partitions, records(*batch), partitions=named)
+        case Drop(named):
+            write = partial(table.drop_partitions, named, missing_ok=True)
         case Cluster():
-            return _written(lambda: table.cluster(attempts=attempts, on_step=on_step))
+            write = table.cluster
+        case _:
+            raise TypeError(f"no write: {operation}")
+    return write
 
 
 def _written(write: Callable[[], Any]) -> Committed | Refused:

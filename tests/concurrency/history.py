@@ -34,6 +34,21 @@ class Delete:
 
 
 @dataclass(frozen=True)
+class Overwrite:
+    """Replace the partitions of records, and others that are named, by the records."""
+
+    batch: tuple[Version, ...]
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Remove all records of partitions."""
+
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Cluster:
     """Put small files together."""
 
@@ -50,7 +65,7 @@ class Lookup:
     keys: tuple[str, ...]
 
 
-Operation: TypeAlias = Upsert | Insert | Delete | Cluster | Read | Lookup
+Operation: TypeAlias = Upsert | Insert | Delete | Overwrite | Drop | Cluster | Read | Lookup
 
 
 @dataclass(frozen=True)
@@ -120,6 +135,8 @@ def by_partition(event: Event) -> Event:
     operation, outcome = event.operation, event.outcome
     if isinstance(operation, Upsert | Insert):
         operation = type(operation)(tuple(map(_in_its_partition, operation.batch)))
+    elif isinstance(operation, Overwrite):
+        operation = replace(operation, batch=tuple(map(_in_its_partition, operation.batch)))
     elif isinstance(operation, Delete):
         operation = Delete(tuple(_scoped(key, partition) for key in operation.keys for partition in PARTITIONS))
         if isinstance(outcome, Committed):

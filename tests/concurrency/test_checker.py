@@ -8,12 +8,14 @@ from tests.concurrency.checker import Kind, check
 from tests.concurrency.history import (
     Committed,
     Delete,
+    Drop,
     Event,
     Found,
     History,
     Located,
     Lookup,
     Operation,
+    Overwrite,
     Read,
     Refused,
     Upsert,
@@ -65,6 +67,16 @@ def test_concurrent_operations_may_be_reordered() -> None:
     long = Event(Upsert((A2,)), Committed("2", UPDATED), 1.6, 9)
     for rows in ((A1,), (A2,)):
         assert kinds("12", FIRST, long, read(3, *rows)) == set()
+
+
+def test_overwrites_replace_whole_partitions() -> None:
+    both = upserted("1", (2, 0, 0, 0, 0), 1, A1, B1)
+    replaced = wrote("2", Overwrite((A0,)), (0, 1, 0, 1, 0), (2, 2.5))
+    dropped = wrote("3", Drop(("x", "y")), (0, 0, 0, 1, 0), (3, 3.5))
+    assert kinds("123", both, replaced, dropped, read(2.6, A0), read(4)) == set()
+    # Two overwrites that add up: the second has not seen what the first has written.
+    other = wrote("2", Overwrite((B1,)), (1, 0, 0, 0, 0), (2, 2.5))
+    assert kinds("12", FIRST, other, read(3, A1, B1)) == {Kind.WRONG_COUNTS, Kind.LOST_UPDATE}
 
 
 def test_commits_are_ordered_by_sequence() -> None:

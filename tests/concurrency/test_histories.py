@@ -28,10 +28,12 @@ from tests.concurrency.history import (
     Cluster,
     Committed,
     Delete,
+    Drop,
     Event,
     Insert,
     Lookup,
     Operation,
+    Overwrite,
     Read,
     Upsert,
     by_partition,
@@ -59,20 +61,29 @@ def operations(seed: int, process: int) -> list[Operation]:
 
 def _operation(source: random.Random, number: int) -> Operation:
     kind = source.random()
-    if kind < 0.1:
-        return Cluster()
     if kind < 0.2:
-        return Read()
+        return Cluster() if kind < 0.1 else Read()
     if kind < 0.4:
         return Lookup(tuple(source.sample(KEYS, 6)))
-    if kind < 0.55:
+    if kind < 0.5:
         return Delete(tuple(source.sample(KEYS, 3)))
+    if kind < 0.55:
+        return Drop(tuple(source.sample(PARTITIONS, 1)))
+    return _write(source, number)
+
+
+def _write(source: random.Random, number: int) -> Operation:
     chosen = source.choices(KEYS, k=source.randint(1, 5))
     # The value tells which operation wrote a version, and which of its versions it is.
-    write = Insert if source.random() < 0.3 else Upsert
-    return write(
-        tuple((key, source.choice(PARTITIONS), source.randrange(20), number + at / 10) for at, key in enumerate(chosen))
+    batch = tuple(
+        (key, source.choice(PARTITIONS), source.randrange(20), number + at / 10) for at, key in enumerate(chosen)
     )
+    verb = source.random()
+    if verb < 0.2:
+        # One without records empties a partition.
+        few = batch[: source.randint(0, 2)]
+        return Overwrite(few, () if few else (source.choice(PARTITIONS),))
+    return Insert(batch) if verb < 0.4 else Upsert(batch)
 
 
 def run(

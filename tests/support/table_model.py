@@ -70,3 +70,15 @@ def deleted(rows: Rows, keys: Iterable[str]) -> Outcome:
     gone = distinct & rows.keys()
     after = {key: version for key, version in rows.items() if key not in gone}
     return Outcome(after, (0, 0, 0, len(gone), len(distinct - gone)))
+
+
+def overwritten(rows: Rows, batch: Iterable[Version], partitions: Iterable[str]) -> Outcome:
+    """Rows after partitions, and those of a batch's records, were replaced by these records; stored ones are not compared."""
+    came = upserted({}, batch).rows
+    replaced = {version[1] for version in came.values()}.union(partitions)
+    stay = {key: version for key, version in rows.items() if version[1] not in replaced and key not in came}
+    held = [rows[key][1] if key in rows else None for key in came]
+    updated = sum(place == version[1] for place, version in zip(held, came.values(), strict=True))
+    new = held.count(None)
+    gone = len(rows) - len(stay) - (len(came) - new)
+    return Outcome({**stay, **came}, (new, updated, len(came) - new - updated, gone, 0))
