@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -89,12 +89,15 @@ class PlacesRecords(ABC):
     """
 
     @abstractmethod
-    def placements(self, records: Mapping[str, int], snapshot: Snapshot, *, saves: bool) -> Mapping[str, Placement]:
+    def placements(
+        self, records: Mapping[str, int], snapshot: Snapshot, replaced: Collection[FileGroupId] = (), *, saves: bool
+    ) -> Mapping[str, Placement]:
         """Where the records of a write go.
 
         Args:
             records: partition path → how many are written to it.
             snapshot: that the write builds on.
+            replaced: file groups that the write replaces: they take no record.
             saves: whether the index may write what it keeps of new partitions; a dry run writes nothing.
 
         Raises:
@@ -103,7 +106,7 @@ class PlacesRecords(ABC):
 
 
 class PlansClustering(ABC):
-    """The index plans the clusterings of its table."""
+    """The index plans the clusterings of its table: it keeps the names of file groups, so others replace none of them."""
 
     @abstractmethod
     def resizing(self, snapshot: Snapshot, smaller_than: int | None) -> Resizing:

@@ -447,7 +447,7 @@ class TableWriting:
 
         Raises:
             InvalidInputError: there are no records, and no partitions are named; or records are marked as deleted.
-            SettingsError: the index computes the file groups of records: bucket indexes.
+            SettingsError: the index keeps the names of file groups: ``consistent-bucket:``.
             RliError: otherwise as for ``upsert``.
         """
         source = as_arrow_table(records)

@@ -47,11 +47,32 @@ def test_upserts_take_turns(engine: HudiEngine, tmp_path: Path, key: tuple[str, 
         assert set(stored) == expected
     assert table.verify_index().agrees
     assert set(_file_groups(table).values()) == {1}
+    if key == ("a",):
+        require_overwrites_in_turn(engine, table, options, rows)
     table.close()
     with rli.open_table(path) as again:
         assert again.bootstrap_index(url) == 60
         with pytest.raises(rli.IndexMismatchError, match=r"the files suggest bucket:\?buckets=5"):
             again.bootstrap_index(f"bucket:?buckets=10&fields={hashed}")
+
+
+def require_overwrites_in_turn(
+    engine: HudiEngine, table: rli.Table, options: dict[str, str], rows: list[tuple[str, str | None, str]]
+) -> None:
+    """New file groups of the same buckets take the place of the former ones; writes of both go on. Ends with all rows."""
+    in_oslo, in_rome = rows[::2], rows[1::2]
+    done = table.overwrite_partitions(_records(in_oslo[:20], ts=1))
+    assert (done.updated, done.deleted) == (20, 10)
+    engine.write(table.location, _records(in_oslo[10:], ts=2), options)
+    operation = {"hoodie.datasource.write.operation": "insert_overwrite"}
+    engine.write(table.location, _records(in_rome[:20], ts=3), options | operation)
+    assert table.upsert(_records(in_rome[10:], ts=4)).inserted == 10
+    assert table.drop_partitions(["Oslo"]).deleted == 30
+    engine.write(table.location, _records(in_oslo, ts=5), options)
+    for found in (table.read(), without_meta_columns(engine.read(table.location))):
+        assert Counter(found.column("ts").to_pylist()) == {3: 10, 4: 20, 5: 30}
+    assert table.verify_index().agrees
+    assert set(_file_groups(table).values()) == {1}
 
 
 @newest_only

@@ -39,7 +39,7 @@ def told(done: rli.CommitResult) -> tuple[int, ...]:
     return done.inserted, done.updated, done.moved, done.deleted, done.unchanged, done.files_rewritten
 
 
-@pytest.mark.parametrize("index", ["lmdb://{folder}", "simple:"])
+@pytest.mark.parametrize("index", ["lmdb://{folder}", "simple:", "bucket:?buckets=3"])
 def test_same_as_in_plain_python(spark: SparkSession, tmp_path: Path, index: str) -> None:
     with filled(tmp_path, "local", index) as local, filled(tmp_path, "spark", index) as table:
         expected, done = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -58,10 +58,13 @@ class HashedIndex(TableFilesIndex, PlacesRecords):
             self._require_hashed(snapshot, BucketLayout.of(snapshot, hashing, snapshot.slices.values()))
         return BucketLocator(snapshot, hashing)
 
-    def placements(self, records: Mapping[str, int], snapshot: Snapshot, *, saves: bool) -> Mapping[str, Placement]:
+    def placements(
+        self, records: Mapping[str, int], snapshot: Snapshot, replaced: Collection[FileGroupId] = (), *, saves: bool
+    ) -> Mapping[str, Placement]:
         hashing = self.hashing_of(snapshot)
-        layout = BucketLayout.of(snapshot, hashing, snapshot.slices.of_partitions(records))
-        self._require_hashed(snapshot, layout)
+        live = snapshot.slices.of_partitions(records)
+        self._require_hashed(snapshot, BucketLayout.of(snapshot, hashing, live))
+        layout = BucketLayout.of(snapshot, hashing, [one for one in live if one.group not in replaced])
         if saves and isinstance(hashing, KeepsBuckets):
             hashing.keep(records)
         return {

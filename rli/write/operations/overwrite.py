@@ -24,7 +24,7 @@ from rli.view.definition import TableDefinition
 from rli.write.choices import chosen_partition_change
 from rli.write.engine.contract import Engine, Request, TaggedRows
 from rli.write.operations.operation import Operation, require_same_key_types, run
-from rli.write.operations.planning import plan_write, tagged_rows
+from rli.write.operations.planning import located_rows, plan_write
 from rli.write.operations.replacing import Partitions, ended_groups, partition_paths, require_kind, slices_in
 from rli.write.options import WriteOptions
 from rli.write.rewrites.replaced_groups import NewGroupWriting
@@ -95,8 +95,7 @@ class OverwritePartitions(Operation):
     def prepare(self, write: WriteBasis, request: Request, engine: Engine) -> PreparedWrite:
         require_same_key_types(write, request.schema)
         schema = write.schema_with(request.schema)
-        tagging = OverwriteTagging(schema)
-        with tagged_rows(write, request, tagging, tagging) as tagged:
+        with located_rows(write, request, OverwriteTagging(schema)) as tagged:
             write.on_step(Step.TAGGED)
             # No ordering value is compared: none is late.
             late = LateMoves(write.table.storage, {}, None)

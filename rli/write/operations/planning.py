@@ -85,6 +85,11 @@ def tagged_rows(
     """
     if isinstance(write.index, PlacesRecords):
         return request.tag(Unlocated(), undecided)
+    return located_rows(write, request, tagging)
+
+
+def located_rows(write: WriteBasis, request: Request, tagging: Tagging) -> AbstractContextManager[TaggedRows]:
+    """As ``tagged_rows``, but also an index that computes where records belong looks up which of them are stored."""
     # No index need be asked where a table without records has its keys.
     return request.tag(Unlocated(write.locator) if write.snapshot.is_unwritten else write.locator, tagging)
 
@@ -172,7 +177,7 @@ def _placements(
     if not new:
         return {}
     if isinstance(write.index, PlacesRecords):
-        return write.index.placements(new, write.snapshot, saves=write.saves)
+        return write.index.placements(new, write.snapshot, replaced, saves=write.saves)
     return plan_placements(
         new,
         write.bytes_per_record(bytes_per_row),

@@ -10,7 +10,7 @@ from rli.commit.write_basis import WriteBasis
 from rli.errors import InvalidInputError, SettingsError
 from rli.file_group.writer import FileGroupResult, WriteContext
 from rli.index.contract import TableIndex
-from rli.index.placing import PlacesRecords
+from rli.index.placing import PlansClustering
 from rli.model import FileGroupId, Step
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
@@ -24,9 +24,9 @@ Partitions: TypeAlias = Sequence[str] | Literal["all"]
 
 def require_kind(index: TableIndex, table: TableDefinition) -> None:
     """Pass indexes with which file groups may be replaced; raises ``SettingsError`` for others."""
-    if isinstance(index, PlacesRecords):
+    if isinstance(index, PlansClustering):
         raise SettingsError(
-            "the index computes the file group of each record, and rli does not replace such file groups: "
+            "the index keeps the names of its file groups, as Hudi's writers do, so they cannot be replaced by others: "
             f"table={table.location} index={index.url}",
             remedy="call delete_where and upsert, or give the table another kind of index: rli index migrate TABLE --to simple:",
         )
