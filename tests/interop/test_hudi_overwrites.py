@@ -21,6 +21,8 @@ CLEANS_AND_ARCHIVES: Final = {
     "hoodie.clean.automatic": "true",
     "hoodie.cleaner.commits.retained": "1",
     "hoodie.clean.commits.retained": "1",
+    # Archiving waits for the compaction of the metadata table.
+    "hoodie.metadata.compact.max.delta.commits": "2",
     "hoodie.keep.min.commits": "2",
     "hoodie.keep.max.commits": "3",
 }
