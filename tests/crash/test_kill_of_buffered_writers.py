@@ -17,6 +17,8 @@ import pytest
 
 from rli import create_table, open_table
 from tests.support.children import pipe, start_child
+from tests.support.docker import Service
+from tests.support.redis import dropped_afterwards, redis_url
 from tests.support.soak import cases
 from tests.support.tables import check_stored
 
@@ -56,14 +58,27 @@ def serve(folder: Path, acknowledge: Connection) -> None:
 @pytest.mark.slow
 @pytest.mark.invariant("P50")
 def test_killed_services_lose_no_row(tmp_path: Path) -> None:
+    require_every_row_once(tmp_path, f"lmdb://{tmp_path / 'index'}", KILLS)
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+@pytest.mark.invariant("P50")
+def test_killed_services_on_redis(tmp_path: Path, redis_server: Service) -> None:
+    with dropped_afterwards(redis_url(redis_server)) as url:
+        require_every_row_once(tmp_path, url, KILLS // 2)
+
+
+def require_every_row_once(folder: Path, index: str, kills: int) -> None:
+    """Kill a service again and again: what it has told to be committed stays, and each row is written once."""
     print(f"RLI_CRASH_SEED={SEED}")  # noqa: T201  (shown when the test fails)
     source = random.Random(SEED)
-    table = create_table(tmp_path / "t", record_key="id", partition_by="city", index=f"lmdb://{tmp_path / 'index'}")
+    table = create_table(folder / "t", record_key="id", partition_by="city", index=index)
     acknowledged: dict[str, str] = {}
     is_done = False
-    for kills_left in reversed(range(KILLS + 1)):
+    for kills_left in reversed(range(kills + 1)):
         receiver, sender = pipe()
-        child = start_child(serve, tmp_path / "t", sender)
+        child = start_child(serve, folder / "t", sender)
         sender.close()
         for _ in range(source.randrange(1, 12) if kills_left else 10_000):
             try:
@@ -90,3 +105,4 @@ def test_killed_services_lose_no_row(tmp_path: Path) -> None:
     # Nothing came twice: it would have been an update.
     assert [(entry.updated, entry.unchanged, entry.duplicates) for entry in done] == [(0, 0, 0)] * len(done)
     check_stored(table)
+    table.close()
