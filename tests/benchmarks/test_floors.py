@@ -31,6 +31,7 @@ FLOORS: Final[Mapping[str, Mapping[str, float]]] = {
         "1 key beside Delta (deltalake)": 1.0,
         "1 key beside table.read with a filter": 1.0,
     },
+    "buffered_writer": {"rows of a buffered writer": 0.6, "rows of four threads": 0.5},
     "spark_tag": {"Spark tag": 0.25},
     "peers": {"real stream, tag: times as fast": 1.5, "real stream, upsert: times as fast": 2.5},
 }
