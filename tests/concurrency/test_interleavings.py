@@ -11,7 +11,7 @@ import pytest
 from rli import Step, Table, create_table
 from tests.concurrency.checker import Kind, check
 from tests.concurrency.clients import Client, Point, Protection, clients, history_of
-from tests.concurrency.history import Cluster, Event, Lookup, Read, Refused, Upsert
+from tests.concurrency.history import Cluster, Delete, Event, Insert, Lookup, Overwrite, Read, Refused, Upsert
 from tests.support.tables import check_stored
 
 BASE = Upsert((("1", "x", 1, 0.1), ("long key", "x", 1, 0.2), ("other", "x", 1, 0.3)))
@@ -69,6 +69,27 @@ def an_update_meets_a_clustering(first: Client, second: Client) -> list[Event]:
     return [*base, theirs, first.finish(), second.do(Upsert((("more", "z", 1, 2.2),))), second.do(Read())]
 
 
+def both_overwrite_an_empty_partition(first: Client, second: Client) -> list[Event]:
+    base = first.do(BASE)
+    first.hold(Overwrite((("new", "z", 1, 1.1),)), Step.WRITTEN)
+    theirs = second.do(Overwrite((("1", "z", 1, 2.1),)))
+    return [base, theirs, first.finish(), second.do(Read()), second.do(Lookup(KEYS))]
+
+
+def an_empty_overwrite_meets_an_insert(first: Client, second: Client) -> list[Event]:
+    base = first.do(BASE)
+    first.hold(Overwrite((), ("x",)), Step.WRITTEN)
+    theirs = [second.do(Insert((("new", "x", 1, 2.1),))), second.do(Upsert((("1", "z", 2, 2.2),)))]
+    return [base, *theirs, first.finish(), second.do(Read()), second.do(Lookup(KEYS))]
+
+
+def a_delete_meets_an_overwrite(first: Client, second: Client) -> list[Event]:
+    base = first.do(BASE)
+    first.hold(Delete(("1", "new")), Step.WRITTEN)
+    theirs = second.do(Overwrite((("1", "x", 0, 2.1),)))
+    return [base, theirs, first.finish(), second.do(Read()), second.do(Lookup(KEYS))]
+
+
 def a_look_up_meets_half_a_commit(first: Client, second: Client) -> list[Event]:
     base = first.do(BASE)
     first.hold(Upsert((("1", "y", 2, 1.1), ("long key", "y", 2, 1.2), ("new", "y", 2, 1.3))), Point.FIRST_PUT)
@@ -95,6 +116,9 @@ CASES: list[tuple[Scenario, Protection, Kind]] = [
     (a_late_event_commits_last, Protection.CONFLICT_CHECK, Kind.LATE_EVENT_WINS),
     (a_clustering_meets_an_update, Protection.CONFLICT_CHECK, Kind.LOST_UPDATE),
     (an_update_meets_a_clustering, Protection.CONFLICT_CHECK, Kind.LOST_UPDATE),
+    (both_overwrite_an_empty_partition, Protection.CONFLICT_CHECK, Kind.LOST_UPDATE),
+    (an_empty_overwrite_meets_an_insert, Protection.CONFLICT_CHECK, Kind.LOST_UPDATE),
+    (a_delete_meets_an_overwrite, Protection.CONFLICT_CHECK, Kind.STALE_READ),
     (a_look_up_meets_half_a_commit, Protection.WHOLE_COMMITS, Kind.HALF_APPLIED),
     (a_reader_meets_files_that_are_not_published, Protection.COMPLETED_INSTANTS, Kind.DIRTY_READ),
 ]
