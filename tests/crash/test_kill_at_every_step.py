@@ -65,7 +65,7 @@ def test_kill_at_step_with_index_server(copies: Copies, server_url: str, step: S
 
 @pytest.mark.invariant("P1", "P2")
 @pytest.mark.parametrize(
-    "write", ["upsert", "delete", "merge", "delete_where", "update_where", "overwrite", "rollback"]
+    "write", ["upsert", "delete", "merge", "delete_where", "update_where", "overwrite", "drop", "rollback"]
 )
 def test_a_kill_at_every_change(copies: Copies, write: str) -> None:
     points: list[str] = []

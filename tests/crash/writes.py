@@ -54,6 +54,8 @@ CHANGED_WHERE: Final = ("city != 'z'", {"v": "v + 10"})
 OVERWRITING: Final[list[Version]] = [("a", "x", 0, 3.0), ("d", "new", 0, 3.0), ("h", "x", 3, 3.0), ("i", "x", 3, 3.0)]
 """Replaces x, with a known key that is older than the stored record, and new, which is empty; takes a key from y."""
 
+DROPPED: Final = ("x", "z")
+
 BEFORE_SECOND: Final[Rows] = upserted({}, FIRST).rows
 BEFORE: Final[Rows] = upserted(BEFORE_SECOND, SECOND).rows
 AFTER: Final[dict[str, Rows]] = {
@@ -66,6 +68,7 @@ AFTER: Final[dict[str, Rows]] = {
         **{key: row for key, row in BEFORE.items() if row[1] not in ("x", "new")},
         **{row[0]: row for row in OVERWRITING},
     },
+    "drop": {key: row for key, row in BEFORE.items() if row[1] not in DROPPED},
     "rollback": BEFORE_SECOND,
     "restore": BEFORE_SECOND,
     "cluster": BEFORE,
@@ -174,6 +177,8 @@ def do_write(table: Table, write: str) -> None:
         table.update_where(*CHANGED_WHERE)
     elif write == "overwrite":
         table.overwrite_partitions(records(*OVERWRITING))
+    elif write == "drop":
+        table.drop_partitions(DROPPED)
     elif write == "restore":
         table.restore(table.snapshot().timeline.completed_writes[0].time)
     elif write == "cluster":
