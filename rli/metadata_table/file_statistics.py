@@ -1,0 +1,145 @@
+"""Statistics of the columns of base files, as the metadata table keeps them: right, or absent.
+
+Readers leave out a file by its statistics, and keep a file without any. So a column has no statistics for a file wherever
+its Parquet footer leaves a doubt:
+
+- the number of nulls is unknown in a row group, or its bounds are,
+- a floating-point column holds NaN, which Parquet's bounds pass over while Spark takes it for the greatest value,
+- a date or time lies before 1582-10-15 in a file whose writer counted such days by another calendar,
+- the bounds have no exact form in the metadata table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rli.filters.column_bounds import ColumnBounds
+from rli.hudi.base_file_reader import corrupt_unless_parquet
+from rli.hudi.footer_bounds import FooterBounds, leaf_position
+from rli.hudi.metadata.records import Bound, ColumnStatistics
+from rli.hudi.metadata.statistic_values import StatisticsVersion, stored_bound, value_type_of
+from rli.storage import Storage
+
+_GREGORIAN_START: Final = int(datetime(1582, 10, 15, tzinfo=UTC).timestamp())
+_OTHER_CALENDAR: Final = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
+
+
+def file_statistics(
+    storage: Storage, path: str, columns: Collection[str], version: StatisticsVersion
+) -> dict[str, ColumnStatistics]:
+    """Statistics of columns of a base file; columns without certain statistics are left out.
+
+    Floating-point columns are read as a whole, to look for NaN; of other columns the footer is enough.
+
+    Args:
+        storage: of the table.
+        path: of the base file, relative to the table.
+        columns: names of top-level columns; those that the file lacks, and nested ones, have no statistics.
+        version: of the column statistics in the table's metadata table.
+
+    Raises:
+        CorruptTableError: the file is missing or damaged.
+    """
+    with corrupt_unless_parquet(path), storage.filesystem.open_input_file(storage.full_path(path)) as source:
+        file = pq.ParquetFile(source)
+        statistics = footer_statistics(file.metadata, path.rpartition("/")[2], columns, version)
+        schema = file.schema_arrow
+        return {
+            column: found
+            for column, found in statistics.items()
+            if not (pa.types.is_floating(schema.field(column).type) and _holds_nan(file, column))
+        }
+
+
+def footer_statistics(
+    footer: pq.FileMetaData, file_name: str, columns: Collection[str], version: StatisticsVersion
+) -> dict[str, ColumnStatistics]:
+    """Statistics by a footer alone. Those of floating-point columns are right only if there is no NaN."""
+    schema = footer.schema.to_arrow_schema().remove_metadata()
+    bounds = FooterBounds([footer], schema)
+    has_other_calendar = not _OTHER_CALENDAR.isdisjoint(footer.metadata or ())
+    found = {}
+    for column in columns:
+        position = leaf_position(footer, (column,))
+        of_column = None if position is None else bounds.of((column,))
+        if position is None or of_column is None:
+            continue
+        kind = schema.field(column).type
+        ends = _bounds(of_column, kind, version)
+        if ends is None or (has_other_calendar and _is_before_gregorian(of_column, kind)):
+            continue
+        counts = _counts(footer, position)
+        if counts is not None:
+            value_type = value_type_of(kind) if version is StatisticsVersion.V2 else None
+            found[column] = ColumnStatistics(file_name, column, *ends, *counts, value_type)
+    return found
+
+
+def _bounds(
+    bounds: ColumnBounds, kind: pa.DataType, version: StatisticsVersion
+) -> tuple[Bound | None, Bound | None] | None:
+    """The least and the greatest value; nothing for nulls alone, and None if they are not certain."""
+    holds_values = pa.array(bounds.may_hold_values)
+    least, greatest = bounds.least.filter(holds_values), bounds.greatest.filter(holds_values)
+    if not len(least):
+        return None, None
+    if least.null_count or greatest.null_count:
+        return None
+    try:
+        ends = [
+            stored_bound(end, version)
+            for end in (
+                _first(least, kind, ascending=True),
+                _first(greatest, kind, ascending=False),
+            )
+        ]
+    except pa.ArrowException:
+        # A string that was cut off within a character.
+        return None
+    minimum, maximum = ends
+    return None if minimum is None or maximum is None else (_zero(minimum, -0.0), _zero(maximum, 0.0))
+
+
+def _first(bounds: pa.Array, kind: pa.DataType, *, ascending: bool) -> pa.Scalar:
+    order = pc.array_sort_indices(bounds, order="ascending" if ascending else "descending")
+    return bounds.take(order[:1]).cast(kind)[0]
+
+
+def _zero(bound: Bound, zero: float) -> Bound:
+    """A bound that both zeros of floating-point numbers lie within."""
+    is_zero = isinstance(bound.value, float) and bound.value == 0
+    return Bound(bound.wrapper, zero) if is_zero else bound
+
+
+def _counts(footer: pq.FileMetaData, position: int) -> tuple[int, int, int, int] | None:
+    """Values with nulls, nulls, compressed and uncompressed bytes of a column; None if they are unknown, or no values."""
+    values = nulls = compressed = uncompressed = 0
+    for number in range(footer.num_row_groups):
+        chunk = footer.row_group(number).column(position)
+        statistics = chunk.statistics
+        if statistics is None or not statistics.has_null_count:
+            return None
+        values += chunk.num_values
+        nulls += statistics.null_count
+        compressed += chunk.total_compressed_size
+        uncompressed += chunk.total_uncompressed_size
+    # As Hudi, which keeps none of a file without rows.
+    return (values, nulls, compressed, uncompressed) if values else None
+
+
+def _is_before_gregorian(bounds: ColumnBounds, kind: pa.DataType) -> bool:
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return False
+    # Not cast to days: that fails for moments within a day.
+    least = pc.min(bounds.least.cast(pa.timestamp("s"), safe=False).cast(pa.int64()))
+    return bool(least.is_valid and least.as_py() < _GREGORIAN_START)
+
+
+def _holds_nan(file: pq.ParquetFile, column: str) -> bool:
+    return any(bool(pc.any(pc.is_nan(batch.column(0))).as_py()) for batch in file.iter_batches(columns=[column]))
