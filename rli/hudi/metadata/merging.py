@@ -25,7 +25,7 @@ def merged(older: MetadataRecord | None, newer: MetadataRecord) -> MetadataRecor
         case FileList(), FileList():
             return _united(older, newer)
         case ColumnStatistics(), ColumnStatistics():
-            return _widened(older, newer)
+            return merged_statistics(older, newer)
         case _:
             return newer
 
@@ -44,7 +44,8 @@ def _united(older: FileList, newer: FileList) -> FileList:
     return FileList(files, newer.lists_partitions)
 
 
-def _widened(older: ColumnStatistics, newer: ColumnStatistics) -> ColumnStatistics:
+def merged_statistics(older: ColumnStatistics, newer: ColumnStatistics) -> ColumnStatistics:
+    """As ``merged``: the statistics that stand for two."""
     if newer.is_deleted or older.is_deleted or newer.is_tight:
         return newer
     if older.is_unknown or newer.is_unknown or older.value_type != newer.value_type:

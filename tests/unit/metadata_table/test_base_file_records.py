@@ -13,10 +13,12 @@ from rli.errors import CorruptTableError
 from rli.hudi.metadata.records import Bound, ColumnStatistics, ValueType
 from rli.hudi.metadata.statistic_values import StatisticsVersion
 from rli.hudi.metadata.views import column_statistics
-from rli.metadata_table.file_statistics import file_statistics
+from rli.metadata_table.base_file_records import base_file_records
+from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.storage import Storage
 from tests.support.metadata_tables import METADATA_TABLES, metadata_reader, unpack_metadata_table
 
+FILE = "0b6e8a52-4a4f-4d6f-9b0e-0f9d7a3a6c11-0_0-1-2_20240531120000123.parquet"
 V1, V2 = StatisticsVersion.V1, StatisticsVersion.V2
 
 
@@ -24,10 +26,13 @@ V1, V2 = StatisticsVersion.V1, StatisticsVersion.V2
 def test_statistics_equal_those_of_hudi(name: str, tmp_path: Path) -> None:
     table = unpack_metadata_table(name, tmp_path)
     files = [(path.parent.name, path.name) for path in table.glob("*/*.parquet")]
-    columns = ["_hoodie_record_key", "id", "ts", "amount", "n", "f", "d", "price", "at", "ok", "raw", "note"]
+    columns = ("_hoodie_record_key", "id", "ts", "amount", "n", "f", "d", "price", "at", "ok", "raw", "note")
     of_hudi = column_statistics(metadata_reader(table), columns, files)
     version = V2 if any(one.value_type for found in of_hudi.values() for one in found.values()) else V1
-    ours = {file: file_statistics(Storage(str(table)), "/".join(file), columns, version) for file in files}
+    ours = {
+        file: base_file_records(Storage(str(table)), "/".join(file), IndexedColumns(columns, version)).statistics
+        for file in files
+    }
     if name == "v6_by_0.15":
         # Decimals are bytes of another scale there, and dates plain numbers.
         for found in (*ours.values(), *of_hudi.values()):
@@ -35,11 +40,16 @@ def test_statistics_equal_those_of_hudi(name: str, tmp_path: Path) -> None:
     assert {file: found for file, found in ours.items() if found} == of_hudi
 
 
+def _read(folder: Path, version: StatisticsVersion) -> ColumnStatistics | None:
+    columns = IndexedColumns(("c", "none"), version)
+    return base_file_records(Storage(str(folder)), FILE, columns).statistics.get("c")
+
+
 def _statistics(
     folder: Path, values: pa.Array, version: StatisticsVersion = V2, **options: object
 ) -> ColumnStatistics | None:
-    pq.write_table(pa.table({"c": values}), folder / "f.parquet", **options)
-    return file_statistics(Storage(str(folder)), "f.parquet", ["c", "none"], version).get("c")
+    pq.write_table(pa.table({"c": values}), folder / FILE, **options)
+    return _read(folder, version)
 
 
 def _bounds(folder: Path, values: pa.Array, version: StatisticsVersion = V2) -> tuple[object, object]:
@@ -52,7 +62,10 @@ def _bounds(folder: Path, values: pa.Array, version: StatisticsVersion = V2) -> 
 def test_bounds_span_all_row_groups(tmp_path: Path) -> None:
     values = pa.array([3, 4, None, None, 1, 2, 9], pa.int32())
     assert _bounds(tmp_path, values) == (Bound("IntWrapper", 1), Bound("IntWrapper", 9))
-    assert _bounds(tmp_path, pa.array(["b", "é", "", "😀"])) == (Bound("StringWrapper", ""), Bound("StringWrapper", "😀"))
+    assert _bounds(tmp_path, pa.array(["b", "é", "", "😀"])) == (
+        Bound("StringWrapper", ""),
+        Bound("StringWrapper", "😀"),
+    )
     binary = pa.array([b"\xff", b"\x00", b"a"])
     assert _bounds(tmp_path, binary) == (Bound("BytesWrapper", b"\x00"), Bound("BytesWrapper", b"\xff"))
     flags = pa.array([True, True, False])
@@ -99,8 +112,8 @@ def test_days_of_other_calendars_have_none(tmp_path: Path) -> None:
     moments = old.cast(pa.timestamp("us", "UTC"))
     for values, is_known in ((old, False), (new, True), (moments, False)):
         table = pa.table({"c": values}).replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
-        pq.write_table(table, tmp_path / "f.parquet")
-        assert bool(file_statistics(Storage(str(tmp_path)), "f.parquet", ["c"], V2)) is is_known
+        pq.write_table(table, tmp_path / FILE)
+        assert (_read(tmp_path, V2) is not None) is is_known
 
 
 def test_long_strings_have_true_bounds_or_none(tmp_path: Path) -> None:
@@ -118,6 +131,6 @@ def test_columns_in_doubt_have_none(tmp_path: Path) -> None:
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:
-    (tmp_path / "f.parquet").write_bytes(b"PAR1")
-    with pytest.raises(CorruptTableError, match="f.parquet"):
-        file_statistics(Storage(str(tmp_path)), "f.parquet", ["c"], V2)
+    (tmp_path / FILE).write_bytes(b"PAR1")
+    with pytest.raises(CorruptTableError, match=FILE):
+        _read(tmp_path, V2)

@@ -1,4 +1,4 @@
-"""Statistics of the columns of base files, as the metadata table keeps them: right, or absent.
+"""What the metadata table keeps of base files: statistics of columns, right or absent, and bloom filters.
 
 Readers leave out a file by its statistics, and keep a file without any. So a column has no statistics for a file wherever
 its Parquet footer leaves a doubt:
@@ -11,7 +11,9 @@ its Parquet footer leaves a doubt:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -21,51 +23,74 @@ import pyarrow.parquet as pq
 
 from rli.filters.column_bounds import ColumnBounds
 from rli.hudi.base_file_reader import corrupt_unless_parquet
+from rli.hudi.bloom_filter import FILTER_KEY, TYPE_KEY
+from rli.hudi.file_names import BaseFileName
 from rli.hudi.footer_bounds import FooterBounds, leaf_position
-from rli.hudi.metadata.records import Bound, ColumnStatistics
+from rli.hudi.metadata.records import Bound, ColumnStatistics, StoredBloomFilter
 from rli.hudi.metadata.statistic_values import StatisticsVersion, stored_bound, value_type_of
+from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.storage import Storage
 
 _GREGORIAN_START: Final = int(datetime(1582, 10, 15, tzinfo=UTC).timestamp())
+_OLDEST_TYPE: Final = b"SIMPLE"
 _OTHER_CALENDAR: Final = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
 
 
-def file_statistics(
-    storage: Storage, path: str, columns: Collection[str], version: StatisticsVersion
-) -> dict[str, ColumnStatistics]:
-    """Statistics of columns of a base file; columns without certain statistics are left out.
+@dataclass(frozen=True, slots=True)
+class BaseFileRecords:
+    """What the metadata table keeps of a base file, beside its name and size.
+
+    Attributes:
+        statistics: by column; columns without certain statistics are left out.
+        bloom_filter: of the record keys, as the footer has it; None if it has none.
+        rows: of the file.
+    """
+
+    statistics: Mapping[str, ColumnStatistics]
+    bloom_filter: StoredBloomFilter | None
+    rows: int
+
+
+def base_file_records(storage: Storage, path: str, columns: IndexedColumns) -> BaseFileRecords:
+    """Read what the metadata table keeps of a base file.
 
     Floating-point columns are read as a whole, to look for NaN; of other columns the footer is enough.
 
     Args:
         storage: of the table.
         path: of the base file, relative to the table.
-        columns: names of top-level columns; those that the file lacks, and nested ones, have no statistics.
-        version: of the column statistics in the table's metadata table.
+        columns: those with statistics; columns that the file lacks, and nested ones, have none.
 
     Raises:
-        CorruptTableError: the file is missing or damaged.
+        CorruptTableError: the file is missing or damaged, or has no name of a base file.
     """
+    name = BaseFileName.parse(posixpath.basename(path))
     with corrupt_unless_parquet(path), storage.filesystem.open_input_file(storage.full_path(path)) as source:
         file = pq.ParquetFile(source)
-        statistics = footer_statistics(file.metadata, path.rpartition("/")[2], columns, version)
-        schema = file.schema_arrow
-        return {
+        schema, statistics = file.schema_arrow, _footer_statistics(file.metadata, str(name), columns)
+        certain = {
             column: found
             for column, found in statistics.items()
             if not (pa.types.is_floating(schema.field(column).type) and _holds_nan(file, column))
         }
+        return BaseFileRecords(certain, _bloom_filter(file.metadata, name.instant), file.metadata.num_rows)
 
 
-def footer_statistics(
-    footer: pq.FileMetaData, file_name: str, columns: Collection[str], version: StatisticsVersion
-) -> dict[str, ColumnStatistics]:
+def _bloom_filter(footer: pq.FileMetaData, instant: str) -> StoredBloomFilter | None:
+    entries = footer.metadata or {}
+    content = entries.get(FILTER_KEY.encode())
+    if content is None:
+        return None
+    return StoredBloomFilter(entries.get(TYPE_KEY.encode(), _OLDEST_TYPE).decode(), instant, content)
+
+
+def _footer_statistics(footer: pq.FileMetaData, file_name: str, columns: IndexedColumns) -> dict[str, ColumnStatistics]:
     """Statistics by a footer alone. Those of floating-point columns are right only if there is no NaN."""
     schema = footer.schema.to_arrow_schema().remove_metadata()
     bounds = FooterBounds([footer], schema)
     has_other_calendar = not _OTHER_CALENDAR.isdisjoint(footer.metadata or ())
-    found = {}
-    for column in columns:
+    found, version = {}, columns.version
+    for column in columns.names:
         position = leaf_position(footer, (column,))
         of_column = None if position is None else bounds.of((column,))
         if position is None or of_column is None:

@@ -1,0 +1,230 @@
+"""Does the metadata table say what the table's folders, footers and keys say? Contents are compared, not counts alone."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.metadata.records import Bound, ColumnStatistics
+from rli.hudi.metadata.statistic_values import bound_value
+from rli.hudi.metadata.views import (
+    DataFile,
+    all_files,
+    bloom_filters,
+    column_statistics,
+    partition_paths,
+    partition_statistics,
+    record_locations,
+)
+from rli.metadata_table.base_file_records import BaseFileRecords, base_file_records
+from rli.metadata_table.indexed_columns import IndexedColumns
+from rli.metadata_table.partition_statistics import merged_over_files
+from rli.model import FileGroupId
+from rli.view.snapshot import Snapshot
+
+
+class Fault(StrEnum):
+    """How a record of the metadata table differs from the table."""
+
+    ABSENT = "absent"
+    """Of files and of the record index this loses rows; of statistics and filters it costs time."""
+    WRONG = "wrong"
+    """It says something else than the table: readers may lose rows."""
+    SURPLUS = "surplus"
+    """It is of something that the table has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One record that differs.
+
+    Attributes:
+        partition: of the metadata table.
+        item: what the record is of: a file, a column of a file or partition, a record key.
+        fault: how it differs.
+        details: what the table says, and what the metadata table says.
+    """
+
+    partition: str
+    item: str
+    fault: Fault
+    details: str = ""
+
+
+class Verification:
+    """Compares the metadata table with the table it describes.
+
+    Args:
+        snapshot: state of the table; no writer is at work, or the answer may name what has just changed.
+        reader: of the metadata table, for the same timeline.
+
+    Example:
+        >>> [*Verification(snapshot, reader).differences()]  # doctest: +SKIP
+        []
+    """
+
+    def __init__(self, snapshot: Snapshot, reader: MetadataTableReader) -> None:
+        self._snapshot = snapshot
+        self._reader = reader
+        self._records: dict[DataFile, BaseFileRecords] = {}
+
+    def differences(self) -> Iterator[Difference]:
+        """The differences in the partitions that readers rely on, partition by partition; kinds that rli does not keep pass.
+
+        Raises:
+            CorruptTableError: a base file or a file of the metadata table is damaged.
+            UnsupportedTableError: the metadata table has a form that rli does not read.
+        """
+        checks = {
+            PartitionKind.FILES: self._files,
+            PartitionKind.COLUMN_STATS: self._column_statistics,
+            PartitionKind.PARTITION_STATS: self._partition_statistics,
+            PartitionKind.BLOOM_FILTERS: self._bloom_filters,
+            PartitionKind.RECORD_INDEX: self._record_index,
+        }
+        for kind, check in checks.items():
+            if kind in self._reader.partitions:
+                yield from check()
+
+    @cached_property
+    def _stored(self) -> dict[str, dict[str, int]]:
+        """Partition path → visible data files of the folders → bytes."""
+        found: dict[str, dict[str, int]] = defaultdict(dict)
+        for version in self._snapshot.slices.all_versions():
+            if self._snapshot.timeline.is_visible(version.instant):
+                sizes = {posixpath.basename(file.path): file.size for file in version.files}
+                found[version.group.partition_path].update(sizes)
+        return dict(found)
+
+    @cached_property
+    def _definitions(self) -> Mapping[str, IndexDefinition]:
+        table = self._snapshot.table
+        return load_index_definitions(table.storage, table.properties)
+
+    @cached_property
+    def _columns(self) -> IndexedColumns:
+        return IndexedColumns.of(self._definitions, self._snapshot.schema or pa.schema([]))
+
+    def _of_file(self, file: DataFile) -> BaseFileRecords:
+        if file not in self._records:
+            storage = self._snapshot.table.storage
+            self._records[file] = base_file_records(storage, posixpath.join(*file), self._columns)
+        return self._records[file]
+
+    def _data_files(self) -> list[DataFile]:
+        return [(path, name) for path, files in self._stored.items() for name in files]
+
+    def _files(self) -> Iterator[Difference]:
+        listed, partition = all_files(self._reader), PartitionKind.FILES
+        for path in sorted(self._stored.keys() - {*partition_paths(self._reader)}):
+            yield Difference(partition, path, Fault.ABSENT, "the list of partitions lacks it")
+        for path in sorted(self._stored.keys() | listed.keys()):
+            stored, known = self._stored.get(path, {}), listed.get(path, {})
+            for name in sorted(stored.keys() | known.keys()):
+                item, sizes = posixpath.join(path, name), f"bytes={stored.get(name)} listed={known.get(name)}"
+                if name not in known:
+                    yield Difference(partition, item, Fault.ABSENT, sizes)
+                elif name not in stored:
+                    yield Difference(partition, item, Fault.SURPLUS, sizes)
+                elif stored[name] != known[name]:
+                    yield Difference(partition, item, Fault.WRONG, sizes)
+
+    def _column_statistics(self) -> Iterator[Difference]:
+        files = self._data_files()
+        kept = column_statistics(self._reader, self._columns.names, files)
+        for file in files:
+            item = posixpath.join(*file)
+            yield from self._compared(PartitionKind.COLUMN_STATS, item, self._of_file(file).statistics, kept.get(file))
+
+    def _partition_statistics(self) -> Iterator[Difference]:
+        live: dict[str, list[Mapping[str, ColumnStatistics]]] = defaultdict(list)
+        for file_slice in self._snapshot.slices.values():
+            path = file_slice.group.partition_path
+            found = [self._of_file((path, posixpath.basename(file.path))) for file in file_slice.files]
+            live[path] += [records.statistics for records in found if records.rows]
+        kept = partition_statistics(self._reader, self._columns.names, live)
+        for path, files in live.items():
+            expected = merged_over_files(path, files, self._columns.names)
+            yield from self._compared(PartitionKind.PARTITION_STATS, path, expected, kept.get(path))
+
+    def _compared(
+        self,
+        partition: str,
+        item: str,
+        expected: Mapping[str, ColumnStatistics],
+        kept: Mapping[str, ColumnStatistics] | None,
+    ) -> Iterator[Difference]:
+        for column, true in expected.items():
+            found, item_of_column = (kept or {}).get(column), f"{item} column={column}"
+            if found is None:
+                yield Difference(partition, item_of_column, Fault.ABSENT, f"{true}")
+            elif not _holds(found, true, self._kind(column)):
+                yield Difference(partition, item_of_column, Fault.WRONG, f"table={true} metadata={found}")
+
+    def _kind(self, column: str) -> pa.DataType:
+        schema = self._snapshot.schema
+        return schema.field(column).type if schema is not None and column in schema.names else pa.string()
+
+    def _bloom_filters(self) -> Iterator[Difference]:
+        files = self._data_files()
+        kept = bloom_filters(self._reader, files)
+        for file in files:
+            of_footer, found = self._of_file(file).bloom_filter, kept.get(file)
+            if of_footer is not None and (found is None or found.content != of_footer.content):
+                fault = Fault.ABSENT if found is None else Fault.WRONG
+                yield Difference(PartitionKind.BLOOM_FILTERS, posixpath.join(*file), fault)
+
+    def _record_index(self) -> Iterator[Difference]:
+        partition, known = PartitionKind.RECORD_INDEX, 0
+        definition = self._definitions.get(partition)
+        is_partitioned = definition is not None and definition.is_partitioned
+        for file_slice in self._snapshot.slices.values():
+            group = file_slice.group
+            for keys in self._snapshot.record_keys(file_slice):
+                found = record_locations(self._reader, keys, group.partition_path if is_partitioned else None)
+                known += found.num_rows
+                yield from _misplaced(keys, found, group)
+        surplus = sum(cells.num_rows for cells in self._reader.scan(partition)) - known
+        if surplus:
+            # Keys are distinct: each record has one entry or none, and these are left.
+            yield Difference(partition, f"entries={surplus}", Fault.SURPLUS, "no record has their keys")
+
+
+def _misplaced(keys: pa.Array, found: pa.RecordBatch, group: FileGroupId) -> Iterator[Difference]:
+    """Record keys of a file group whose entries are missing or name another place."""
+    known = found["record_key"]
+    for key in keys.filter(pc.invert(pc.is_in(keys, value_set=known))).to_pylist():
+        yield Difference(PartitionKind.RECORD_INDEX, key, Fault.ABSENT, f"table={group}")
+    named = [found[name].cast(pa.string()) for name in ("partition_path", "file_id")]
+    is_right = pc.and_(*(pc.equal(part, of_group) for part, of_group in zip(named, group, strict=True)))
+    for row in pa.table([known, *named], ["key", "path", "file_id"]).filter(pc.invert(is_right)).to_pylist():
+        details = f"table={group} metadata={FileGroupId(row['path'], row['file_id'])}"
+        yield Difference(PartitionKind.RECORD_INDEX, row["key"], Fault.WRONG, details)
+
+
+def _holds(found: ColumnStatistics, true: ColumnStatistics, kind: pa.DataType) -> bool:
+    """Whether statistics say what is true; releases of Hudi wrap some values differently."""
+    if (found.value_count, found.null_count) != (true.value_count, true.null_count):
+        return False
+    pairs = ((found.minimum, true.minimum), (found.maximum, true.maximum))
+    return all(one == other or _is_same(found, one, true, other, kind) for one, other in pairs)
+
+
+def _is_same(
+    found: ColumnStatistics, bound: Bound | None, true: ColumnStatistics, other: Bound | None, kind: pa.DataType
+) -> bool:
+    if bound is None or other is None:
+        return False
+    value = bound_value(bound, found.value_type, kind)
+    # Readers do not use a bound that has no value, such as decimals of Hudi 0.15.
+    return value is None or value.equals(bound_value(other, true.value_type, kind))

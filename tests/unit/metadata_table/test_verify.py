@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.metadata_table.verify import Difference, Fault, Verification
+from rli.storage import Storage
+from rli.view.definition import load_definition
+from rli.view.snapshot import Snapshot
+from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
+
+
+def _differences(table: Path) -> list[Difference]:
+    definition = load_definition(Storage(str(table)))
+    snapshot = Snapshot.now(definition)
+    reader = MetadataTableReader(definition.storage, snapshot.timeline, definition.properties)
+    return [*Verification(snapshot, reader).differences()]
+
+
+@pytest.mark.parametrize("name", [*METADATA_TABLES, "v9_partitioned_index"])
+def test_tables_of_hudi_have_no_differences(name: str, tmp_path: Path) -> None:
+    assert _differences(unpack_metadata_table(name, tmp_path)) == []
+
+
+def _newest_file(table: Path) -> Path:
+    return max(table.glob("eu/*.parquet"), key=lambda path: path.stem.rpartition("_")[2])
+
+
+def _remove(file: Path) -> None:
+    file.unlink()
+
+
+def _copy(file: Path) -> None:
+    shutil.copy(file, file.with_name(f"00000000-0000-0000-0000-000000000000-0{file.name[38:]}"))
+
+
+def _rewrite(file: Path) -> None:
+    """Keep names and numbers of records, and the footer's entries; change a record key and a column."""
+    rows = pq.read_table(file)
+    keys = pa.array(["other", *rows["_hoodie_record_key"].to_pylist()[1:]])
+    values = pa.array([1_000_000, *rows["n"].to_pylist()[1:]], rows["n"].type)
+    for name, column in (("_hoodie_record_key", keys), ("n", values)):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+    pq.write_table(rows, file)
+
+
+@pytest.mark.parametrize(
+    ("change", "faults"),
+    [
+        (_remove, {("files", Fault.SURPLUS), ("record_index", Fault.SURPLUS)}),
+        (_copy, {("files", Fault.ABSENT), ("column_stats", Fault.ABSENT), ("record_index", Fault.WRONG)}),
+        (_rewrite, {("column_stats", Fault.WRONG), ("record_index", Fault.ABSENT), ("record_index", Fault.SURPLUS)}),
+    ],
+)
+def test_changed_files_are_found(
+    change: Callable[[Path], None], faults: set[tuple[str, Fault]], tmp_path: Path
+) -> None:
+    table = unpack_metadata_table("v9", tmp_path)
+    change(_newest_file(table))
+    assert faults <= {(one.partition, one.fault) for one in _differences(table)}
