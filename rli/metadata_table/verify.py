@@ -225,6 +225,6 @@ def _is_same(
 ) -> bool:
     if bound is None or other is None:
         return False
-    value = bound_value(bound, found.value_type, kind)
+    value, expected = bound_value(bound, found.value_type, kind), bound_value(other, true.value_type, kind)
     # Readers do not use a bound that has no value, such as decimals of Hudi 0.15.
-    return value is None or value.equals(bound_value(other, true.value_type, kind))
+    return value is None or (expected is not None and value.equals(expected))

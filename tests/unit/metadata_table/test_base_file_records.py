@@ -26,18 +26,28 @@ V1, V2 = StatisticsVersion.V1, StatisticsVersion.V2
 def test_statistics_equal_those_of_hudi(name: str, tmp_path: Path) -> None:
     table = unpack_metadata_table(name, tmp_path)
     files = [(path.parent.name, path.name) for path in table.glob("*/*.parquet")]
-    columns = ("_hoodie_record_key", "id", "ts", "amount", "n", "f", "d", "price", "at", "ok", "raw", "note")
+    columns: tuple[str, ...] = (
+        "_hoodie_record_key",
+        "id",
+        "ts",
+        "amount",
+        "n",
+        "f",
+        "d",
+        "price",
+        "at",
+        "ok",
+        "raw",
+        "note",
+    )
     of_hudi = column_statistics(metadata_reader(table), columns, files)
     version = V2 if any(one.value_type for found in of_hudi.values() for one in found.values()) else V1
-    ours = {
-        file: base_file_records(Storage(str(table)), "/".join(file), IndexedColumns(columns, version)).statistics
-        for file in files
-    }
     if name == "v6_by_0.15":
         # Decimals are bytes of another scale there, and dates plain numbers.
-        for found in (*ours.values(), *of_hudi.values()):
-            found.pop("price", None), found.pop("d", None)
-    assert {file: found for file, found in ours.items() if found} == of_hudi
+        columns = tuple(column for column in columns if column not in {"price", "d"})
+    for file in files:
+        ours = base_file_records(Storage(str(table)), "/".join(file), IndexedColumns(columns, version)).statistics
+        assert ours == {column: found for column, found in of_hudi.get(file, {}).items() if column in columns}
 
 
 def _read(folder: Path, version: StatisticsVersion) -> ColumnStatistics | None:
@@ -116,7 +126,7 @@ def test_days_of_other_calendars_have_none(tmp_path: Path) -> None:
         assert (_read(tmp_path, V2) is not None) is is_known
 
 
-def test_long_strings_have_true_bounds_or_none(tmp_path: Path) -> None:
+def test_long_strings_have_true_bounds(tmp_path: Path) -> None:
     values = pa.array(["é" * 800, "😀" * 800])
     assert _bounds(tmp_path, values) == (Bound("StringWrapper", "é" * 800), Bound("StringWrapper", "😀" * 800))
     assert _statistics(tmp_path, pa.array(["a" * 5000, "b"])) is None
