@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from rli.errors import UnsupportedTableError
 from rli.hudi.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from rli.hudi.metadata.index_definitions import IndexDefinition
 from rli.hudi.metadata.partitions import PartitionKind
@@ -36,6 +37,9 @@ class IndexedColumns:
         Args:
             definitions: of the table's indexes.
             schema: of the records, without meta columns.
+
+        Raises:
+            UnsupportedTableError: the statistics are in a form of later versions.
         """
         definition = definitions.get(PartitionKind.COLUMN_STATS)
         if definition is None or not definition.columns:
@@ -43,5 +47,10 @@ class IndexedColumns:
             names = (*_ALWAYS, *plain)
         else:
             names = definition.columns
-        version = StatisticsVersion.V1 if definition is None else StatisticsVersion(definition.version)
-        return cls(tuple(dict.fromkeys(names)), version)
+        version = StatisticsVersion.V1.value if definition is None else definition.version
+        if version not in set(StatisticsVersion):
+            raise UnsupportedTableError(
+                f"the metadata table has column statistics in a form that rli does not know: version={version}",
+                remedy="let Hudi drop the column statistics, or use a newer version of rli",
+            )
+        return cls(tuple(dict.fromkeys(names)), StatisticsVersion(version))

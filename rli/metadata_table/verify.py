@@ -83,7 +83,7 @@ class Verification:
 
         Raises:
             CorruptTableError: a base file or a file of the metadata table is damaged.
-            UnsupportedTableError: the metadata table has a form that rli does not read.
+            UnsupportedTableError: the metadata table has a form that rli does not read, or the table has log files.
         """
         checks = {
             PartitionKind.FILES: self._files,
