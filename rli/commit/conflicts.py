@@ -75,7 +75,7 @@ class PlannedCommit:
     Attributes:
         instant: of the write.
         state: the state of table and index that it builds on.
-        change: of the table; its base files lie in the work folder of the write.
+        change: of the table; its data files lie in the work folder of the write.
         journals: its journals.
         schema: of the table from then on.
         read: what it depends on beside what it writes.
@@ -170,7 +170,7 @@ class PlannedCommit:
             )
 
     def _require_same_groups(self, current: Snapshot, instants: tuple[str, ...]) -> None:
-        written = {stat.group: stat for stat in self.change.written}
+        written = {stat.group: stat for stat in self.change.stats}
         # File groups that were read count, even without any change to them: a record that came too late there would come in
         # time if another commit had removed the newer one (P5).
         groups = self.read.groups_among(current) | self.change.groups
@@ -178,7 +178,7 @@ class PlannedCommit:
         if not contested:
             return
         storage = current.table.storage
-        ours = [*(written[group] for group in contested if group in written)]
+        ours = [written[group] for group in contested if group in written]
         gone = (_gone_keys(storage, journal, contested) for journal in self.journals)
         # A clustering changes no key.
         keys = sum_of([_written_keys(storage, self.instant, ours), *([] if self.change.keeps_records else gone)])
@@ -195,12 +195,13 @@ class PlannedCommit:
 
 
 def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) -> SomeKeys:
-    """The keys of the records that a write adds or replaces in some of its base files."""
+    """The keys of the records that a write adds or replaces in some of its base files and log files."""
     schema = pa.schema([(RECORD_KEY, pa.string()), (COMMIT_TIME, pa.string())])
 
     def keys_of(stat: WriteStat) -> Iterable[pa.Array]:
-        group = stat.group
-        unpublished = FileSlice(group, instant, DataFile(unpublished_file(instant, stat.path), stat.file_size))
+        file = DataFile(unpublished_file(instant, stat.path), stat.file_size)
+        base, logs = (file, ()) if stat.appended_to is None else (None, (file,))
+        unpublished = FileSlice(stat.group, instant, base, logs)
         with FileSliceReader(storage, unpublished) as reader:
             for batch in reader.batches(schema):
                 yield batch.filter(pc.equal(batch.column(COMMIT_TIME), instant)).column(RECORD_KEY)

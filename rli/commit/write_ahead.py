@@ -5,11 +5,11 @@ The commit's own content is not among them: ``rli.publication.fence`` writes it,
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Sequence
 
 from rli.commit.begun_write import BegunWrite
+from rli.commit.manifest import manifest_of
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import save_journals
 from rli.view import paths
@@ -26,7 +26,7 @@ def write_ahead(begun: BegunWrite, files: Sequence[str], journals: Sequence[Jour
     """
     storage, instant = begun.table.storage, begun.instant
     unflushed, manifest = storage.unflushed(), paths.manifest(instant)
-    unflushed.write_bytes(manifest, json.dumps([*files]).encode())
+    unflushed.write_bytes(manifest, manifest_of(instant, files))
     listed = save_journals(unflushed, instant, journals, tell_updates=begun.expired_before is not None)
     by_tasks = [
         *(paths.unpublished_file(instant, path) for path in files),

@@ -131,6 +131,15 @@ def data_file_name(path: str) -> BaseFileName | LogFileName | None:
     return None
 
 
+def is_log_file(path: str) -> bool:
+    """Whether a file is a log file, by its name.
+
+    Args:
+        path: of the file, relative to the table or to anything else.
+    """
+    return _LOG.fullmatch(posixpath.basename(path)) is not None
+
+
 def new_file_id() -> str:
     """An id for a new file group, as Hudi makes them: a random UUID and ``-0``."""
     return f"{uuid4()}-0"

@@ -36,12 +36,12 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
 
 
 def written_files(storage: Storage, change: TableChange) -> dict[str, tuple[str, ...]]:
-    """Partition path → full paths of the base files that a write made."""
-    return by_partition((stat.partition_path, [storage.full_path(stat.path)]) for stat in change.written)
+    """Partition path → full paths of the data files that a write made."""
+    return by_partition((stat.partition_path, [storage.full_path(stat.path)]) for stat in change.stats)
 
 
 def planned_files(files: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Paths within the table of the base files that a plan names.
+    """Paths within the table of the data files that a plan names.
 
     A plan names the table as its planner did, perhaps through a symbolic link or another mount. So only the partition
     and the file's name count.

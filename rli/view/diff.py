@@ -72,7 +72,7 @@ def first_changes(snapshot: Snapshot, seen: Container[str]) -> dict[FileGroupId,
     found: dict[FileGroupId, FirstChange] = {}
     for instant in added_writes(snapshot.timeline, seen):
         change = snapshot.change(instant)
-        for stat in change.written:
+        for stat in change.stats:
             # The first one counts: it names the version that the earlier state had. Later writes build on versions in
             # between.
             found.setdefault(stat.group, FirstChange(stat.previous_instant, is_replacement=False))

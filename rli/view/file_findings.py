@@ -83,7 +83,7 @@ def _lost(snapshot: Snapshot) -> Iterator[Finding]:
     lost = lost_files(snapshot)
     # Others may have undone a commit while its files were listed.
     if lost and (lost := still_lost(snapshot, lost)):
-        files = sorted(file.path for file in lost.values())
+        files = sorted(file.path for of_group in lost.values() for file in of_group)
         yield _problem(
             f"files of completed commits are missing: count={len(files)} files={files[:_NAMED]}",
             "restore them from a backup, or go back to before the first of their commits: rli restore TABLE INSTANT",

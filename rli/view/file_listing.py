@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rli.errors import UnsupportedTableError
-from rli.hudi.file_names import LogFileName, data_file_name
+from rli.hudi.file_names import BaseFileName, LogFileName, data_file_name
 from rli.model import FileGroupId
 from rli.storage import Storage, StoredFile
 from rli.view.file_slices import DataFile, FileSlice
@@ -45,8 +45,8 @@ class FolderListing:
     def all_slices(self) -> list[FileSlice]:
         """The slices of all partitions; raises ``UnsupportedTableError`` for other formats and log files."""
         slices: list[FileSlice] = []
-        for folder in ("", *(name for name in self.storage.list_folders() if name != ".hoodie")):
-            slices.extend(_slices_of(self.storage.list_files(folder, recursive=bool(folder))))
+        for folder in _folders(self.storage):
+            slices.extend(_slices_of(_files_of(self.storage, folder)))
         return slices
 
     def slices_of(self, partition_path: str) -> list[FileSlice]:
@@ -59,19 +59,36 @@ class FolderListing:
 
 
 def files_written_at(storage: Storage, instant: str) -> list[str]:
-    """Paths of the data files that an instant wrote by their names, whether or not any timeline shows them."""
-    slices = FolderListing(storage).all_slices()
-    return [file.path for file_slice in slices if file_slice.instant == instant for file in file_slice.files]
+    """Paths of the data files that an instant wrote by their names, whether or not any timeline shows them.
+
+    In table version 6, log files have the instant of their slice: those of a slice that the instant began are among them.
+    """
+    files = _data_files(file for folder in _folders(storage) for file in _files_of(storage, folder))
+    return [file.path for file, name in files if name.instant == instant]
+
+
+def _folders(storage: Storage) -> list[str]:
+    """The table's own folder and those below it, but for that of the timeline."""
+    return ["", *(name for name in storage.list_folders() if name != ".hoodie")]
+
+
+def _files_of(storage: Storage, folder: str) -> Iterable[StoredFile]:
+    return storage.list_files(folder, recursive=bool(folder))
+
+
+def _data_files(files: Iterable[StoredFile]) -> Iterator[tuple[StoredFile, BaseFileName | LogFileName]]:
+    for file in files:
+        name = data_file_name(file.path)
+        if name is not None:
+            yield file, name
 
 
 def _slices_of(files: Iterable[StoredFile]) -> Iterator[FileSlice]:
-    for file in files:
-        name = data_file_name(file.path)
+    for file, name in _data_files(files):
         if isinstance(name, LogFileName):
             raise UnsupportedTableError(
                 f"the table holds a log file, as merge-on-read tables do: file={file.path}",
                 remedy="rli reads copy-on-write tables: copy its rows into one",
             )
-        if name is not None:
-            folder = posixpath.dirname(file.path)
-            yield FileSlice(FileGroupId(folder, name.file_id), name.instant, DataFile(file.path, file.size))
+        group = FileGroupId(posixpath.dirname(file.path), name.file_id)
+        yield FileSlice(group, name.instant, DataFile(file.path, file.size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -46,6 +47,12 @@ class FileSlice:
     def files(self) -> tuple[DataFile, ...]:
         """All its files, the base file first."""
         return self.logs if self.base is None else (self.base, *self.logs)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What tells each file from all others of the file group: the base file's instant, and the names of the log files."""
+        base = () if self.base is None else (self.instant,)
+        return (*base, *(posixpath.basename(log.path) for log in self.logs)) if self.logs else base
 
     @property
     def size(self) -> int:

@@ -99,8 +99,8 @@ def history_entry(instant: Instant, change: TableChange) -> HistoryEntry:
         deleted=counts["deleted"],
         unchanged=counts.get("unchanged"),
         duplicates=counts.get("duplicates"),
-        files=len(change.written),
-        written_bytes=sum(stat.written_bytes for stat in change.written),
+        files=len(change.stats),
+        written_bytes=sum(stat.written_bytes for stat in change.stats),
         attempts=None if effort is None else effort.attempts,
         conflicts=None if effort is None else effort.conflicts,
         phases={} if effort is None else dict(effort.phases),
@@ -112,9 +112,9 @@ def history_entry(instant: Instant, change: TableChange) -> HistoryEntry:
 def _counts(change: TableChange) -> Mapping[str, int]:
     told = change.facts.counts if change.is_native else {}
     return told or {
-        "inserted": sum(stat.inserts for stat in change.written),
-        "updated": sum(stat.update_writes for stat in change.written),
-        "deleted": sum(stat.deletes for stat in change.written),
+        "inserted": sum(stat.inserts for stat in change.stats),
+        "updated": sum(stat.update_writes for stat in change.stats),
+        "deleted": sum(stat.deletes for stat in change.stats),
     }
 
 

@@ -8,11 +8,11 @@ have undone the commit, or removed what it replaced, while a reader listed the f
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rli.errors import CorruptTableError, InstantNotFoundError
-from rli.hudi.file_names import BaseFileName
+from rli.hudi.file_names import BaseFileName, LogFileName
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
@@ -25,20 +25,30 @@ from rli.view.table_change import TableChange
 
 @dataclass(frozen=True, slots=True)
 class LostFile:
-    """The newest base file of a file group, which is not there.
+    """A file of the newest slice of a file group, which is not there.
 
     Attributes:
         group: the file group.
         instant: of the commit that wrote the file.
         path: relative to the table.
+        newest_base: of a base file, its instant. A log file belongs to the newest base file up to this instant.
+        is_log: whether it is a log file.
     """
 
     group: FileGroupId
     instant: str
     path: str
+    newest_base: str
+    is_log: bool
+
+    @property
+    def part(self) -> str:
+        """As ``FileSlice.parts`` has it."""
+        return posixpath.basename(self.path) if self.is_log else self.newest_base
 
 
-LostFiles = Mapping[FileGroupId, LostFile]
+LostFiles = Mapping[FileGroupId, tuple[LostFile, ...]]
+"""File group → its lost files, the base file first."""
 
 
 def require_files(
@@ -57,7 +67,7 @@ def require_files(
         partition_paths: the partitions that matter; by default those of the file groups, or all.
 
     Raises:
-        CorruptTableError: a base file is lost; names it.
+        CorruptTableError: a file is lost; names it.
         InstantNotFoundError: the table has changed meanwhile, and shows no loss any more; look again.
     """
     if groups is not None:
@@ -77,7 +87,9 @@ def require_all_files(snapshot: Snapshot) -> None:
     _claim(snapshot, lost_files(snapshot), None)
 
 
-def lost_files(snapshot: Snapshot, partition_paths: Collection[str] | None = None) -> dict[FileGroupId, LostFile]:
+def lost_files(
+    snapshot: Snapshot, partition_paths: Collection[str] | None = None
+) -> dict[FileGroupId, tuple[LostFile, ...]]:
     """The lost files of some partitions, by default of all, told by every commit of the active timeline.
 
     Raises:
@@ -86,15 +98,18 @@ def lost_files(snapshot: Snapshot, partition_paths: Collection[str] | None = Non
     """
     first, latest = snapshot.timeline.first, snapshot.timeline.latest_write
     newest: dict[FileGroupId, LostFile] = {}
+    logs: list[LostFile] = []
     for instant in snapshot.timeline.completed_writes:
         # What a savepoint keeps behind commits that were archived may have been replaced by those.
         if first is None or instant.time >= first or instant is latest:
-            for file in _written(snapshot.change(instant), partition_paths):
+            change = snapshot.change(instant)
+            for file in _written(change, partition_paths):
                 newest[file.group] = max(newest.get(file.group, file), file, key=_instant_of)
-    return _missing(snapshot, newest)
+            logs += _appended(instant, change, partition_paths)
+    return _missing(snapshot, newest, logs)
 
 
-def still_lost(snapshot: Snapshot, lost: LostFiles) -> dict[FileGroupId, LostFile]:
+def still_lost(snapshot: Snapshot, lost: LostFiles) -> dict[FileGroupId, tuple[LostFile, ...]]:
     """Those of some lost files of a state that a second look finds lost, too; none where others have changed the table.
 
     An undoing hides a commit before it removes the files. So a file that was not there when it was listed, and whose commit
@@ -107,7 +122,8 @@ def still_lost(snapshot: Snapshot, lost: LostFiles) -> dict[FileGroupId, LostFil
         found = lost_files(again, {group.partition_path for group in lost})
     except InstantNotFoundError:
         return {}
-    return {group: file for group, file in lost.items() if found.get(group) == file}
+    both = {group: tuple(file for file in files if file in found.get(group, ())) for group, files in lost.items()}
+    return {group: files for group, files in both.items() if files}
 
 
 def recorded_sums(snapshot: Snapshot) -> SliceSums | None:
@@ -164,9 +180,13 @@ def sums_after(
     if not lost and not _fit(expected, _sums_of_slices(slices, {})):
         lost = lost_files(snapshot, partition_paths)
     _claim(snapshot, lost, groups)
-    held = snapshot.slices.of_groups(groups)
-    gone = sums_by_partition((group, file_slice.instant) for group, file_slice in held.items())
-    came = sums_by_partition((stat.group, instant) for stat in change.written)
+    gone = _sums_of_slices(snapshot.slices.of_groups(change.superseded).values(), {})
+    came = sums_by_partition(
+        [
+            *((stat.group, instant) for stat in change.written),
+            *((stat.group, posixpath.basename(stat.path)) for stat in change.appended),
+        ]
+    )
     before = _sums_of_slices(slices, lost)
     after = {path: _of(before, path) - _of(gone, path) + _of(came, path) for path in partition_paths}
     # What no lost file explains is put right, or each reader would look for its cause again.
@@ -191,15 +211,18 @@ def _first_sums(snapshot: Snapshot, lost: LostFiles) -> SliceSums:
 
 def _sums_of_slices(slices: Iterable[FileSlice], lost: LostFiles) -> dict[str, SliceSum]:
     """The sums by partition as they would be if no file were lost."""
-    versions = {file_slice.group: file_slice.instant for file_slice in slices}
-    versions |= {group: file.instant for group, file in lost.items()}
-    return sums_by_partition(versions.items())
+    parts = {file_slice.group: file_slice.parts for file_slice in slices}
+    for group, files in lost.items():
+        # Behind a lost base file is an older version of the file group, or none.
+        held = parts.get(group, ()) if files[0].is_log else ()
+        parts[group] = (*held, *(file.part for file in files))
+    return sums_by_partition((group, part) for group, of_one in parts.items() for part in of_one)
 
 
 def _agrees(snapshot: Snapshot, sums: SliceSums, partition_paths: Collection[str] | None) -> bool:
     """Whether the slices of some partitions, or of all, are those that commits have recorded."""
     if partition_paths is None:
-        return sums.whole == SliceSum.of((group, held.instant) for group, held in snapshot.slices.items())
+        return sums.whole == SliceSum.of((held.group, part) for held in snapshot.slices.values() for part in held.parts)
     found = _sums_of_slices(snapshot.slices.of_partitions(partition_paths), {})
     return _fit(_expected(snapshot, sums, partition_paths), found)
 
@@ -237,7 +260,9 @@ def _lost_of_last(snapshot: Snapshot, partition_paths: Collection[str] | None) -
     change = snapshot.last_change
     if change is None or not change.is_native:
         return {}
-    return _missing(snapshot, {file.group: file for file in _written(change, partition_paths)})
+    last = snapshot.timeline.latest_write
+    logs = [] if last is None else [*_appended(last, change, partition_paths)]
+    return _missing(snapshot, {file.group: file for file in _written(change, partition_paths)}, logs)
 
 
 def _written(change: TableChange, partition_paths: Collection[str] | None) -> Iterator[LostFile]:
@@ -245,23 +270,59 @@ def _written(change: TableChange, partition_paths: Collection[str] | None) -> It
     for stat in change.written:
         if partition_paths is None or stat.partition_path in partition_paths:
             name = BaseFileName.parse(posixpath.basename(stat.path))
-            yield LostFile(FileGroupId(stat.partition_path, name.file_id), name.instant, stat.path)
+            group = FileGroupId(stat.partition_path, name.file_id)
+            yield LostFile(group, name.instant, stat.path, name.instant, is_log=False)
 
 
-def _missing(snapshot: Snapshot, newest: LostFiles) -> dict[FileGroupId, LostFile]:
-    """Those of some files in whose place there is an older version, or none."""
-    asked = [group for group in newest if group not in snapshot.replaced]
+def _appended(instant: Instant, change: TableChange, partition_paths: Collection[str] | None) -> Iterator[LostFile]:
+    """The log files of a commit in some partitions, each of which may be lost."""
+    for stat in change.appended:
+        if partition_paths is None or stat.partition_path in partition_paths:
+            # Table version 6 keeps no completion times, and names the base file's instant in the log file's name.
+            until = instant.completion_time or LogFileName.parse(posixpath.basename(stat.path)).instant
+            yield LostFile(stat.group, instant.time, stat.path, until, is_log=True)
+
+
+def _missing(
+    snapshot: Snapshot, newest: Mapping[FileGroupId, LostFile], logs: Iterable[LostFile]
+) -> dict[FileGroupId, tuple[LostFile, ...]]:
+    """Those of some files that the live slices lack.
+
+    Args:
+        snapshot: the state.
+        newest: the newest base files.
+        logs: log files, also of older slices.
+    """
+    asked = {group: [file] for group, file in newest.items() if group not in snapshot.replaced}
+    for file in logs:
+        if file.group not in snapshot.replaced:
+            asked.setdefault(file.group, []).append(file)
     held = snapshot.slices.of_groups(asked)
-    return {group: newest[group] for group in asked if group not in held or held[group].instant < newest[group].instant}
+    lacking = {group: tuple(_lacking(held.get(group), files)) for group, files in asked.items()}
+    return {group: files for group, files in lacking.items() if files}
+
+
+def _lacking(held: FileSlice | None, files: Sequence[LostFile]) -> Iterator[LostFile]:
+    """Those of some files, of which a base file is the first, that the live slice of their file group lacks."""
+    base = "" if held is None or held.base is None else held.instant
+    newest = max(base, "" if files[0].is_log else files[0].newest_base)
+    for file in files:
+        if file.is_log:
+            # A newer base file has its records.
+            is_missed = file.newest_base >= newest and (held is None or file.part not in held.parts)
+        else:
+            is_missed = base < file.newest_base
+        if is_missed:
+            yield file
 
 
 def _claim(snapshot: Snapshot, lost: LostFiles, groups: Collection[FileGroupId] | None) -> None:
     """Raise ``CorruptTableError`` for the first of some lost files that matters, after a second look; see ``require_files``."""
-    matters = {group: file for group, file in lost.items() if groups is None or group in groups}
+    matters = {group: files for group, files in lost.items() if groups is None or group in groups}
     if not matters:
         return
     still = still_lost(snapshot, matters)
-    first = min((still or matters).values(), key=_path_of)
+    first = min((file for files in (still or matters).values() for file in files), key=_path_of)
     if not still:
         raise InstantNotFoundError(
             f"the table was changed while its files were listed: file={first.path} instant={first.instant}",
@@ -271,9 +332,10 @@ def _claim(snapshot: Snapshot, lost: LostFiles, groups: Collection[FileGroupId] 
         # No write rolls such a commit back (P49).
         raise broken_saved_commit(first.instant, first.path)
     last = snapshot.timeline.latest_write
+    kind = "log" if first.is_log else "base"
     which = "the last commit" if last is not None and last.time == first.instant else "a commit"
     raise CorruptTableError(
-        f"a base file of {which} is missing: file={first.path} instant={first.instant}",
+        f"a {kind} file of {which} is missing: file={first.path} instant={first.instant}",
         remedy=(
             "restore it from a backup, or go back to before that commit: rli rollback TABLE INSTANT undoes the last "
             "one, rli restore TABLE INSTANT several. If the power went off, write to the table: the next write rolls a "

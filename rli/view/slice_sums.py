@@ -25,22 +25,21 @@ _MOST_OTHERS: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class SliceSum:
-    """A sum over file slices. The sums of two sets of slices that differ are equal by chance alone: once in 2³².
+    """A sum over the files of file slices. The sums of two sets of files that differ are equal by chance alone: once in 2³².
 
     Attributes:
-        count: of the slices.
-        total: of the CRC-32 of their names: ``<partition path>/<file id> <instant>`` in UTF-8.
+        count: of the files.
+        total: of the CRC-32 of ``<partition path>/<file id> <part>`` in UTF-8, where the part (``FileSlice.parts``) is the
+            base file's instant, or a log file's name.
     """
 
     count: int = 0
     total: int = 0
 
     @classmethod
-    def of(cls, slices: Iterable[tuple[FileGroupId, str]]) -> Self:
-        """The sum over some slices, each given by its file group and its instant."""
-        sums = [
-            zlib.crc32(f"{group[0]}/{group[1]} {instant}".encode("utf-8", "surrogatepass")) for group, instant in slices
-        ]
+    def of(cls, files: Iterable[tuple[FileGroupId, str]]) -> Self:
+        """The sum over some files, each given by its file group and its part."""
+        sums = [zlib.crc32(f"{group[0]}/{group[1]} {part}".encode("utf-8", "surrogatepass")) for group, part in files]
         return cls(len(sums), sum(sums))
 
     def __add__(self, other: SliceSum) -> SliceSum:
@@ -50,11 +49,11 @@ class SliceSum:
         return SliceSum(self.count - other.count, self.total - other.total)
 
 
-def sums_by_partition(slices: Iterable[tuple[FileGroupId, str]]) -> dict[str, SliceSum]:
-    """The sum of each partition that some slices are in, each given by its file group and its instant."""
+def sums_by_partition(files: Iterable[tuple[FileGroupId, str]]) -> dict[str, SliceSum]:
+    """The sum of each partition that some files are in, each given by its file group and its part."""
     found: dict[str, list[tuple[FileGroupId, str]]] = {}
-    for group, instant in slices:
-        found.setdefault(group.partition_path, []).append((group, instant))
+    for group, part in files:
+        found.setdefault(group.partition_path, []).append((group, part))
     return {partition_path: SliceSum.of(own) for partition_path, own in found.items()}
 
 

@@ -36,6 +36,7 @@ class TableChange:
 
     Attributes:
         written: the base files that come, with their sizes and statistics.
+        appended: the log files that come, likewise: their file slices are appended to.
         replaced: the file groups that go as a whole.
         removed: partition path → names of the data files that go.
         undone: the instants that are taken back.
@@ -52,11 +53,12 @@ class TableChange:
     avro_schema: str | None = None
     operation: str = "UNKNOWN"
     extra: Mapping[str, str] = field(default_factory=dict)
+    appended: tuple[WriteStat, ...] = ()
 
     @classmethod
     def native(
         cls,
-        written: Iterable[WriteStat],
+        stats: Iterable[WriteStat],
         replaced: Iterable[FileGroupId],
         *,
         avro_schema: str | None,
@@ -68,7 +70,7 @@ class TableChange:
         """The change of a write of rli, which keeps journals of the keys that come and go.
 
         Args:
-            written: the base files.
+            stats: the base files and log files.
             replaced: the file groups that are replaced.
             avro_schema: as the attribute.
             operation: as the attribute.
@@ -78,7 +80,15 @@ class TableChange:
         """
         kept = "\n".join(deleted_keys)
         entries = {**extra, **facts.entries, **({_DELETED_KEYS: kept} if kept else {}), NATIVE_ENTRY: _NATIVE_VERSION}
-        return cls(tuple(written), frozenset(replaced), avro_schema=avro_schema, operation=operation, extra=entries)
+        written, appended = _by_kind(stats)
+        return cls(
+            written,
+            frozenset(replaced),
+            avro_schema=avro_schema,
+            operation=operation,
+            extra=entries,
+            appended=appended,
+        )
 
     def with_slice_sums(self, sums: SliceSums) -> Self:
         """This change with the sums of the live file slices after it."""
@@ -87,12 +97,14 @@ class TableChange:
     @classmethod
     def of_commit(cls, commit: CommitMetadata) -> Self:
         """The change that a completed write of any engine describes."""
+        written, appended = _by_kind(commit.write_stats)
         return cls(
-            commit.write_stats,
+            written,
             frozenset(FileGroupId(path, file_id) for path, ids in commit.replaced_file_ids.items() for file_id in ids),
             avro_schema=commit.avro_schema,
             operation=commit.operation,
             extra=commit.extra,
+            appended=appended,
         )
 
     @classmethod
@@ -110,7 +122,7 @@ class TableChange:
     def commit_metadata(self) -> CommitMetadata:
         """The change of a write as its completed instant keeps it."""
         return CommitMetadata(
-            self.written,
+            self.stats,
             by_partition((group.partition_path, [group.file_id]) for group in sorted(self.replaced)),
             self.avro_schema,
             self.operation,
@@ -141,22 +153,32 @@ class TableChange:
     @property
     def changes_files(self) -> bool:
         """Whether data files come or go."""
-        return bool(self.written or self.replaced or self.removed)
+        return bool(self.stats or self.replaced or self.removed)
+
+    @property
+    def stats(self) -> tuple[WriteStat, ...]:
+        """The data files that come: base files and log files."""
+        return (*self.written, *self.appended)
 
     @property
     def groups(self) -> set[FileGroupId]:
-        """The file groups that are written or replaced."""
+        """The file groups that are written, appended to or replaced."""
+        return {stat.group for stat in self.stats} | self.replaced
+
+    @property
+    def superseded(self) -> set[FileGroupId]:
+        """The file groups whose slices end: those that are written, where they are not new, or replaced."""
         return {stat.group for stat in self.written} | self.replaced
 
     @property
     def files(self) -> list[str]:
-        """The files that come, by their paths in the table: base files, and files of deleted keys."""
-        return [*(stat.path for stat in self.written), *self.deleted_keys]
+        """The files that come, by their paths in the table: data files, and files of deleted keys."""
+        return [*(stat.path for stat in self.stats), *self.deleted_keys]
 
     @property
     def partition_paths(self) -> set[str]:
         """Of the files that come."""
-        return {stat.partition_path for stat in self.written}
+        return {stat.partition_path for stat in self.stats}
 
     @property
     def deleted_keys(self) -> list[str]:
@@ -173,6 +195,14 @@ class TableChange:
     def caller_metadata(self) -> dict[str, str]:
         """The strings that the caller of the write has kept with the commit."""
         return {name: value for name, value in self.extra.items() if not name.startswith(RESERVED_PREFIX)}
+
+
+def _by_kind(stats: Iterable[WriteStat]) -> tuple[tuple[WriteStat, ...], tuple[WriteStat, ...]]:
+    """The base files and the log files."""
+    written, appended = list[WriteStat](), list[WriteStat]()
+    for stat in stats:
+        (written if stat.appended_to is None else appended).append(stat)
+    return tuple(written), tuple(appended)
 
 
 NO_CHANGE: Final = TableChange()

@@ -227,5 +227,5 @@ def assert_sums_agree(table: Table) -> None:
     snapshot = Snapshot.now(table.definition.reloaded())
     sums = recorded_sums(snapshot)
     assert sums is not None
-    assert sums.whole == SliceSum.of((group, held.instant) for group, held in snapshot.slices.items())
+    assert sums.whole == SliceSum.of((held.group, held.instant) for held in snapshot.slices.values())
     assert lost_files(snapshot) == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from rli.tasks import InProcess
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 from tests.support.indexes import record_index
+from tests.support.log_files import group_in, log_name, log_stat, with_logs
 from tests.support.tables import records
 
 READ_NOTHING = ReadSet(frozenset())
@@ -60,3 +62,21 @@ def test_keys_of_overwrites_are_checked(two_groups: Table) -> None:
     check("CLUSTER")
     with pytest.raises(ConflictError, match=r"keys=\['k'\]"):
         check("INSERT_OVERWRITE")
+
+
+def test_log_files_of_others_are_conflicts(two_groups: Table) -> None:
+    definition, index = two_groups.definition, record_index(two_groups)
+    before = index.sync(definition)
+    rival = two_groups.upsert(records(("b", "y", 2, 2.0))).instant or ""
+    group, schema = group_in(before.snapshot, "x"), before.snapshot.schema
+    assert schema is not None
+    seen = index.sync(definition)
+    now = replace(seen, snapshot=with_logs(seen.snapshot, group, log_name(group, rival)))
+
+    change = TableChange(replaced=frozenset([group]), operation="CLUSTER")
+    planned = PlannedCommit("1", before, change, (), schema, READ_NOTHING)
+    planned.require_no_conflict(seen, InProcess())
+    with pytest.raises(ConflictError, match=rf"groups=\['x/{group.file_id}'\]"):
+        planned.require_no_conflict(now, InProcess())
+    appending = replace(planned, change=TableChange(appended=(log_stat(group, log_name(group, "1")),)))
+    appending.require_no_conflict(seen, InProcess())

@@ -7,12 +7,14 @@ are Hudi's (``HoodieCommitMetadata`` and ``HoodieReplaceCommitMetadata``).
 from __future__ import annotations
 
 import json
+import posixpath
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rli.errors import CorruptTableError
+from rli.hudi.file_names import LogFileName, is_log_file
 from rli.hudi.timeline.avro_files import MALFORMED, read_record, write_record
 from rli.hudi.timeline.commit_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
 from rli.json_text import parse_json
@@ -41,20 +43,35 @@ _NO_TIMES: Final = {"totalScanTime": 0, "totalUpsertTime": 0, "totalCreateTime":
 
 
 @dataclass(frozen=True, slots=True)
+class AppendedTo:
+    """The file slice that a log file was appended to, by the names of its files.
+
+    Attributes:
+        base_file: its base file; "" if it has none, and in table version 8 and later.
+        log_files: its log files, the new one last; in table version 8 and later the new one alone.
+    """
+
+    base_file: str
+    log_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WriteStat:
-    """One base file that a commit wrote.
+    """One base file or log file that a commit wrote.
 
     Attributes:
         file_id: its file group.
         path: relative to the table's folder.
         partition_path: of the file group; "" in a table without partitions.
-        previous_instant: instant of the version that it replaces; None for a new file group.
+        previous_instant: of a base file, the instant of the version that it replaces, None for a new file group. Of a log
+            file, the instant of the slice's base file in table version 6, and later the instant of the write itself.
         writes: records in the file.
         inserts: records that are new in the file group.
         update_writes: records that were changed.
         deletes: records of the version before that were removed.
         written_bytes: bytes written.
         file_size: bytes of the file.
+        appended_to: the slice of a log file; None for a base file.
     """
 
     file_id: str
@@ -67,6 +84,7 @@ class WriteStat:
     deletes: int
     written_bytes: int
     file_size: int
+    appended_to: AppendedTo | None = None
 
     @property
     def group(self) -> FileGroupId:
@@ -79,7 +97,7 @@ class CommitMetadata:
     """Content of a completed write.
 
     Attributes:
-        write_stats: the base files written; files that the write only named but never made are left out.
+        write_stats: the files written; files that the write only named but never made are left out.
         replaced_file_ids: partition path → file groups that this write replaced as a whole.
         avro_schema: schema of the table as of this write, without meta columns; None where the write names none.
         operation: Hudi's name of the operation, such as ``UPSERT``.
@@ -165,6 +183,17 @@ def _stat_to_json(stat: WriteStat) -> dict[str, Any]:
         "runtimeStats": _NO_TIMES,
         **dict.fromkeys(_ALWAYS_ZERO, 0),
         **dict.fromkeys(_ALWAYS_NULL),
+        **({} if stat.appended_to is None else _log_to_json(stat.path, stat.appended_to)),
+    }
+
+
+def _log_to_json(path: str, appended_to: AppendedTo) -> dict[str, Any]:
+    return {
+        "logVersion": LogFileName.parse(posixpath.basename(path)).version,
+        # Each write makes a file of its own.
+        "logOffset": 0,
+        "baseFile": appended_to.base_file,
+        "logFiles": [*appended_to.log_files],
     }
 
 
@@ -188,10 +217,10 @@ def _from_record(record: Mapping[str, Any]) -> CommitMetadata:
 
 
 def _stat_from_record(partition_path: str, stat: Mapping[str, Any]) -> WriteStat:
-    previous = stat.get("prevCommit")
+    previous, path = stat.get("prevCommit"), _text(stat["path"])
     return WriteStat(
         file_id=_text(stat["fileId"]),
-        path=_text(stat["path"]),
+        path=path,
         partition_path=partition_path,
         previous_instant=None if previous in {None, "", _NO_INSTANT} else _text(previous),
         writes=_count(stat, "numWrites"),
@@ -200,7 +229,14 @@ def _stat_from_record(partition_path: str, stat: Mapping[str, Any]) -> WriteStat
         deletes=_count(stat, "numDeletes"),
         written_bytes=_count(stat, "totalWriteBytes"),
         file_size=_count(stat, "fileSizeInBytes"),
+        appended_to=_log_from_record(path, stat) if is_log_file(path) else None,
     )
+
+
+def _log_from_record(path: str, stat: Mapping[str, Any]) -> AppendedTo:
+    # Writers need not name more than the path.
+    log_files = tuple(_text(name) for name in stat.get("logFiles") or ())
+    return AppendedTo(stat.get("baseFile") or "", log_files or (posixpath.basename(path),))
 
 
 def _text(value: object) -> str:

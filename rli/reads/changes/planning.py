@@ -159,7 +159,7 @@ class _Planning:
         self, write: CompletedWrite, change: TableChange, stored: Mapping[FileGroupId, Mapping[str, FileSlice]]
     ) -> CommitDelta:
         groups = []
-        for stat in change.written:
+        for stat in change.stats:
             versions = stored.get(stat.group, {})
             before = None if stat.previous_instant is None else versions.get(stat.previous_instant)
             after = versions.get(write.time)
@@ -208,7 +208,7 @@ def _require_in_order(changes: Sequence[tuple[CompletedWrite, TableChange]]) -> 
     """Raise ``CorruptTableError`` if a commit was built on one that seems to have completed after it."""
     places = {write.time: place for place, (write, _) in enumerate(changes)}
     for place, (write, change) in enumerate(changes):
-        for stat in change.written:
+        for stat in change.stats:
             if places.get(stat.previous_instant or "", -1) > place:
                 raise CorruptTableError(
                     "the times of the timeline's files are not those at which the commits completed: "

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from rli import Table, create_table
-from rli.model import FileGroupId
 from rli.view.diff import GroupChange, changed_groups, diff
-from rli.view.file_slices import DataFile, FileSlice
-from rli.view.snapshot import Snapshot
+from tests.support.log_files import group_in, log_name, with_logs
 from tests.support.tables import records
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A listing from elsewhere than the table's folders."""
-
-    slices: tuple[FileSlice, ...]
-
-    def all_slices(self) -> list[FileSlice]:
-        return [*self.slices]
-
-    def slices_of(self, partition_path: str) -> list[FileSlice]:
-        return [found for found in self.slices if found.group.partition_path == partition_path]
-
-    def requests_of_all(self) -> float:
-        return 1.0
 
 
 @pytest.fixture
@@ -40,23 +21,10 @@ def table(tmp_path: Path) -> Table:
     return table
 
 
-def with_log(snapshot: Snapshot, group: FileGroupId) -> Snapshot:
-    """The state after a log file was appended to a file group."""
-    log = DataFile(f"{group.partition_path}/.{group.file_id}_1.log.1_0-0-0", 10)
-    slices = snapshot.slices.values()
-    appended = (replace(found, logs=(log,)) if found.group == group else found for found in slices)
-    return replace(snapshot, listing=Listed(tuple(appended)))
-
-
-def group_in(snapshot: Snapshot, partition_path: str) -> FileGroupId:
-    (found,) = snapshot.slices.of_partitions([partition_path])
-    return found.group
-
-
 def test_an_appended_log_changes_a_slice(table: Table) -> None:
     before = table.snapshot()
     group = group_in(before, "x")
-    now = with_log(before, group)
+    now = with_logs(before, group, log_name(group, "1"))
     expected = (GroupChange(group, before.slices[group], now.slices[group]),)
     assert changed_groups(before, now) == changed_groups(before, now, [group]) == expected
     assert changed_groups(before, now, [group_in(before, "y")]) == ()

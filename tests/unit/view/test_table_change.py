@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from rli.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from rli.hudi.timeline.commit_metadata import AppendedTo, CommitMetadata, WriteStat
 from rli.model import FileGroupId, WriteCounts
 from rli.view.commit_facts import CommitFacts
 from rli.view.slice_sums import SliceSum, SliceSums
@@ -14,8 +14,12 @@ WRITTEN = (
     WriteStat("a-0", "x/a-0_0-1-0_2.parquet", "x", "1", 3, 2, 1, 0, 50, 50),
     WriteStat("b-0", "y/b-0_0-1-0_2.parquet", "y", None, 3, 3, 0, 0, 60, 60),
 )
+LOG = ".e-0_1.log.2_0-1-0"
+APPENDED = WriteStat(
+    "e-0", f"x/{LOG}", "x", "1", 2, 0, 1, 1, 40, 40, AppendedTo("e-0_0-1-0_1.parquet", (".e-0_1.log.1_0-1-0", LOG))
+)
 CHANGE = TableChange.native(
-    WRITTEN,
+    [WRITTEN[0], APPENDED, WRITTEN[1]],
     [FileGroupId("y", "d-0"), FileGroupId("x", "c-0")],
     avro_schema="{}",
     operation="CLUSTER",
@@ -30,9 +34,17 @@ def test_a_commit_keeps_the_change() -> None:
     assert TableChange.of_commit(CommitMetadata.from_json(CHANGE.commit_metadata.to_json(), "f")) == CHANGE
 
 
+def test_log_files_are_told_apart() -> None:
+    assert (CHANGE.written, CHANGE.appended) == (WRITTEN, (APPENDED,))
+    assert CHANGE.files == [*(stat.path for stat in WRITTEN), APPENDED.path, "k1", "k2"]
+    assert CHANGE.superseded == CHANGE.groups - {APPENDED.group}
+    assert TableChange(appended=(APPENDED,)).changes_files
+
+
 def test_a_change_names_its_groups() -> None:
     assert CHANGE.groups == {
         FileGroupId("x", "a-0"),
+        FileGroupId("x", "e-0"),
         FileGroupId("y", "b-0"),
         FileGroupId("x", "c-0"),
         FileGroupId("y", "d-0"),

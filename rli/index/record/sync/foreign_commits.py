@@ -32,7 +32,7 @@ class ForeignCommits(TimelineAction):
         snapshot, index, log = following.snapshot, following.index, following.log
         after = frozenset(instant.time for instant in snapshot.timeline.completed_writes if log.knows(instant.time))
         changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
-        _sync_base_files(snapshot, instants)
+        _sync_data_files(snapshot, instants)
         times = [instant.time for instant in instants]
         came_at = times
         if index.ttl is not None:
@@ -67,7 +67,7 @@ class ForeignCommits(TimelineAction):
             yield
 
 
-def _sync_base_files(snapshot: Snapshot, instants: Sequence[Instant]) -> None:
-    """Make the base files of commits of other engines survive a power cut: these engines leave that to the system."""
-    stats = [stat for instant in instants for stat in snapshot.change(instant).written]
+def _sync_data_files(snapshot: Snapshot, instants: Sequence[Instant]) -> None:
+    """Make the data files of commits of other engines survive a power cut: these engines leave that to the system."""
+    stats = [stat for instant in instants for stat in snapshot.change(instant).stats]
     snapshot.table.storage.flush({stat.path for stat in stats}, {stat.partition_path for stat in stats})

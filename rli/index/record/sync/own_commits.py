@@ -41,7 +41,7 @@ class OwnCommit(TimelineAction):
             action=instant.action,
             writer=instant.time,
             located_at=(instant.time,),
-            file_groups=tuple(stat.group for stat in change.written),
+            file_groups=tuple(stat.group for stat in change.stats),
         )
 
     def apply(self, following: Following, record: LogRecord) -> Iterator[None]:

@@ -21,7 +21,7 @@ from rli.errors import IndexNotReadyError
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import journals_tell_updates, readable_journals, require_journals
 from rli.file_group.undone_commits import forget_undone
-from rli.hudi.file_names import EXTENSION, BaseFileName
+from rli.hudi.file_names import data_file_name
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant
 from rli.index.record.entries.expiring import remove_entries
 from rli.index.record.entries.stored_entries import StoredEntries
@@ -204,10 +204,10 @@ def _sequences_of(log: LogState, instants: Sequence[str]) -> NDArray[np.bool_]:
 
 def _touched_groups(snapshot: Snapshot, instant: Instant) -> set[FileGroupId]:
     return {
-        FileGroupId(partition_path, BaseFileName.parse(name).file_id)
+        FileGroupId(partition_path, parts.file_id)
         for partition_path, names in snapshot.change(instant).removed.items()
         for name in names
-        if name.endswith(EXTENSION)
+        if (parts := data_file_name(name)) is not None
     }
 
 

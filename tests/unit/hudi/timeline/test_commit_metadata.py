@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import fastavro
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rli.errors import CorruptTableError
-from rli.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from rli.hudi.timeline.commit_metadata import AppendedTo, CommitMetadata, WriteStat
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 COUNT = st.integers(0, 2**63 - 1)
@@ -26,9 +27,20 @@ STATS = st.builds(
     written_bytes=COUNT,
     file_size=COUNT,
 )
+LOG = ".f-0_20240531120000123.log.7_1-0-1"
+LOG_STATS = st.builds(
+    replace,
+    STATS,
+    path=st.sampled_from([LOG, f"a/b/{LOG}"]),
+    appended_to=st.builds(
+        AppendedTo, st.sampled_from(["", "f-0_0-0-0_1.parquet"]), st.lists(TEXT, min_size=1, max_size=3).map(tuple)
+    ),
+)
 METADATA = st.builds(
     CommitMetadata,
-    write_stats=st.lists(STATS, max_size=4).map(lambda stats: tuple(sorted(stats, key=lambda s: s.partition_path))),
+    write_stats=st.lists(st.one_of(STATS, LOG_STATS), max_size=4).map(
+        lambda stats: tuple(sorted(stats, key=lambda s: s.partition_path))
+    ),
     replaced_file_ids=st.dictionaries(TEXT, st.lists(TEXT, min_size=1, max_size=3).map(tuple), max_size=2),
     avro_schema=st.one_of(st.none(), TEXT),
     operation=TEXT,
@@ -71,6 +83,33 @@ def test_json_names_what_hudi_reads() -> None:
     assert content["extraMetadata"] == {"schema": "{}"}
     assert content["operationType"] == "UPSERT"
     assert "partitionToReplaceFileIds" not in content
+
+
+def test_a_log_is_told_as_hudi_does() -> None:
+    appended_to = AppendedTo("f-0_0-0-0_20240531120000123.parquet", (".f-0_20240531120000123.log.6_1-0-1", LOG))
+    stat = WriteStat("f-0", f"p/{LOG}", "p", "20240531120000123", 5, 0, 3, 2, 70, 70, appended_to)
+    (written,) = json.loads(CommitMetadata((stat,)).to_json())["partitionToWriteStats"]["p"]
+    expected = {
+        "path": f"p/{LOG}",
+        "prevCommit": "20240531120000123",
+        "logVersion": 7,
+        "logOffset": 0,
+        "baseFile": "f-0_0-0-0_20240531120000123.parquet",
+        "logFiles": [".f-0_20240531120000123.log.6_1-0-1", LOG],
+    }
+    assert expected.items() <= written.items()
+
+
+def test_a_base_file_has_no_log_fields() -> None:
+    stat = WriteStat("f-0", "p/f-0_0-1-0_1.parquet", "p", None, 3, 2, 1, 4, 50, 60)
+    (written,) = json.loads(CommitMetadata((stat,)).to_json())["partitionToWriteStats"]["p"]
+    assert {"logVersion", "logOffset", "baseFile", "logFiles"}.isdisjoint(written)
+
+
+def test_a_log_is_known_by_its_path() -> None:
+    content = {"partitionToWriteStats": {"p": [{"fileId": "f-0", "path": f"p/{LOG}"}]}}
+    (stat,) = CommitMetadata.from_json(json.dumps(content).encode(), "x.deltacommit").write_stats
+    assert stat.appended_to == AppendedTo("", (LOG,))
 
 
 def test_stat_without_file_is_skipped() -> None:

@@ -177,6 +177,9 @@ def test_real_timelines_name_existing_files(tmp_path: Path, name: str) -> None:
     stats = [stat for commit in commits for stat in commit.write_stats]
     assert bool(stats) == ("empty" not in name)
     assert all((path / stat.path).stat().st_size == stat.file_size for stat in stats if "/mor/" not in f"/{name}")
+    logs = [stat for stat in stats if ".log." in stat.path]
+    assert all(stat.appended_to is not None and stat.path.endswith(stat.appended_to.log_files[-1]) for stat in logs)
+    assert [stat for stat in stats if stat.appended_to is not None] == logs
     assert timeline.pending == ()
     if timeline.layout.version == 1:
         assert [CommitMetadata.from_json(commit.to_json(), "copy") for commit in commits] == commits
