@@ -50,7 +50,7 @@ def test_other_partitions_lose_nothing(table: Table) -> None:
     assert lost_files(Snapshot.now(table.definition), {"y"}) == {}
 
 
-def test_a_newer_base_file_has_the_log(table: Table) -> None:
+def test_newer_base_files_supersede_logs(table: Table) -> None:
     stat = append_log(table, "x")
     now = Snapshot.now(table.definition)
     instants = (*now.timeline.instants, replace(now.timeline.completed_writes[0], time=LATER))
@@ -58,7 +58,7 @@ def test_a_newer_base_file_has_the_log(table: Table) -> None:
     assert lost_files(with_slice(now, replace(now.slices[stat.group], instant=LATER))) == {}
 
 
-def test_a_slice_without_its_base_file(table: Table) -> None:
+def test_slices_may_lack_base_files(table: Table) -> None:
     stat = append_log(table, "x")
     now = with_logs(Snapshot.now(table.definition), stat.group, Path(stat.path).name)
     (lost,) = lost_files(with_slice(now, replace(now.slices[stat.group], base=None)))[stat.group]

@@ -85,7 +85,7 @@ def test_json_names_what_hudi_reads() -> None:
     assert "partitionToReplaceFileIds" not in content
 
 
-def test_a_log_is_told_as_hudi_does() -> None:
+def test_json_tells_logs_as_hudi() -> None:
     appended_to = AppendedTo("f-0_0-0-0_20240531120000123.parquet", (".f-0_20240531120000123.log.6_1-0-1", LOG))
     stat = WriteStat("f-0", f"p/{LOG}", "p", "20240531120000123", 5, 0, 3, 2, 70, 70, appended_to)
     (written,) = json.loads(CommitMetadata((stat,)).to_json())["partitionToWriteStats"]["p"]
@@ -100,13 +100,13 @@ def test_a_log_is_told_as_hudi_does() -> None:
     assert expected.items() <= written.items()
 
 
-def test_a_base_file_has_no_log_fields() -> None:
+def test_base_files_have_no_logs() -> None:
     stat = WriteStat("f-0", "p/f-0_0-1-0_1.parquet", "p", None, 3, 2, 1, 4, 50, 60)
     (written,) = json.loads(CommitMetadata((stat,)).to_json())["partitionToWriteStats"]["p"]
     assert {"logVersion", "logOffset", "baseFile", "logFiles"}.isdisjoint(written)
 
 
-def test_a_log_is_known_by_its_path() -> None:
+def test_logs_are_known_by_path() -> None:
     content = {"partitionToWriteStats": {"p": [{"fileId": "f-0", "path": f"p/{LOG}"}]}}
     (stat,) = CommitMetadata.from_json(json.dumps(content).encode(), "x.deltacommit").write_stats
     assert stat.appended_to == AppendedTo("", (LOG,))
