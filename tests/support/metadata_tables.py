@@ -12,7 +12,8 @@ from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import load_timeline
 from rli.storage import Storage
 
-_ARCHIVES: Final = Path(__file__).parent.parent / "data" / "hudi-metadata"
+ARCHIVES: Final = Path(__file__).parent.parent / "data" / "hudi-metadata"
+"""Where their archives are."""
 
 METADATA_TABLES: Final = ("v9", "v8", "v6", "v6_by_0.15")
 """Names of the tables."""
@@ -20,7 +21,7 @@ METADATA_TABLES: Final = ("v9", "v8", "v6", "v6_by_0.15")
 
 def unpack_metadata_table(name: str, folder: Path) -> Path:
     """Unpack one table below a folder; returns the table's folder."""
-    with tarfile.open(_ARCHIVES / f"{name}.tar.xz") as archive:
+    with tarfile.open(ARCHIVES / f"{name}.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     (table,) = folder.iterdir()
     return table

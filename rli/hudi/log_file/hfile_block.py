@@ -1,0 +1,37 @@
+"""Blocks with records of the metadata table: a whole HFile each."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from rli.hudi.hfile.blocks import Codec
+from rli.hudi.hfile.writer import write_hfile
+from rli.hudi.log_file.encoding import encode_block
+from rli.hudi.log_file.form import BlockKind, Header
+
+
+def hfile_block(
+    instant: str, cells: Iterable[pa.RecordBatch], schema: str, *, compression: Codec = Codec.GZIP
+) -> bytes:
+    """A block with cells.
+
+    >>> from rli.hudi.hfile.cells import CELLS
+    >>> block = hfile_block("20250102030405006", [pa.record_batch([[b"k"], [b"v"]], schema=CELLS)], '"string"')
+    >>> block[:6]
+    b'#HUDI#'
+
+    Args:
+        instant: of the commit.
+        cells: batches of ``CELLS``, sorted.
+        schema: Avro schema of the values.
+        compression: gzip or none.
+
+    Raises:
+        InvalidInputError: keys are out of order or too long.
+    """
+    content = io.BytesIO()
+    write_hfile(content, cells, schema, compression=compression)
+    return encode_block(BlockKind.HFILE, {Header.INSTANT: instant, Header.SCHEMA: schema}, content.getvalue())

@@ -1,0 +1,23 @@
+"""Blocks with HFiles come back whole."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+
+from rli.hudi.hfile.cells import CELLS
+from rli.hudi.hfile.reader import HFileReader
+from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
+from rli.hudi.log_file.form import Header
+from rli.hudi.log_file.hfile_block import hfile_block
+from rli.hudi.metadata.log_blocks import BlockKind, log_blocks
+
+
+def test_blocks_of_one_file_come_back() -> None:
+    cells = pa.record_batch([[b"a", b"b"], [b"1", b""]], schema=CELLS)
+    file = hfile_block("20250102030405006", [cells], '"string"') + delete_block("20250102030405006", NO_DELETES)
+    first, second = log_blocks(file)
+    assert (first.kind, second.kind) == (BlockKind.HFILE, BlockKind.DELETE)
+    assert first.headers == {Header.INSTANT: "20250102030405006", Header.SCHEMA: '"string"'}
+    assert list(HFileReader(io.BytesIO(first.content), len(first.content)).cells()) == [cells]
