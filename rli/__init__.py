@@ -78,6 +78,7 @@ from rli.table import (
     open_table,
 )
 from rli.tasks import TaskRunner
+from rli.view.explanation import PrunedCounts, PruningStep, ScanExplanation
 from rli.view.history import HistoryEntry
 from rli.view.scan import Scan
 from rli.write.buffered.writer import BufferedWriter
@@ -131,12 +132,15 @@ __all__ = [
     "OnPartitionChange",
     "PartitionChangeError",
     "PendingTransaction",
+    "PrunedCounts",
+    "PruningStep",
     "Receipt",
     "RecordExistsError",
     "RecordIndex",
     "RestoreResult",
     "RliError",
     "Scan",
+    "ScanExplanation",
     "SchemaError",
     "Scope",
     "SettingsError",

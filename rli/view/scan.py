@@ -15,6 +15,7 @@ from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
+from rli.view.explanation import ScanExplanation
 from rli.view.file_slice_reader import dataset_of, only_base_file, require_readable
 from rli.view.file_slices import FileSlice
 from rli.view.selection import Selection, whole_fragment
@@ -78,6 +79,26 @@ class Scan:
         storage = self.table.storage
         root = storage.root if storage.is_local else storage.location
         return [f"{root.rstrip('/')}/{only_base_file(file_slice).path}" for file_slice in self.matching_slices()]
+
+    def explain(self) -> ScanExplanation:
+        """How many partitions and files each step leaves out that proves that no record in them passes the filter.
+
+        It opens footers as a read does, and reads no records.
+
+        Example:
+            >>> print(table.scan(filters="city = 'Rome'").explain())
+            filter: (city == "Rome")
+            partitions: 1 of 2 read; left out by partition path 1
+            files: 1 of 2 read; left out by partition path 1
+
+        Raises:
+            InstantNotFoundError, CorruptTableError, TableNotFoundError: as ``to_table``.
+        """
+        live = self._live()
+        if self.filter is None:
+            return ScanExplanation.of(None, live, [])
+        with self._naming_broken_files(live):
+            return ScanExplanation.of(str(self.filter.expression), live, self._selection(self.filter).steps(live))
 
     def matching_slices(self) -> list[FileSlice]:
         """The live slices that may hold such records, told by partition paths and column statistics."""

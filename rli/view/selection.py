@@ -16,6 +16,7 @@ from rli.hudi.footer_bounds import FooterBounds
 from rli.hudi.partition_values import PartitionBounds, partition_values, values_left_out
 from rli.tasks import InThreads
 from rli.view.definition import TableDefinition
+from rli.view.explanation import Narrowed, PruningStep
 from rli.view.file_slice_reader import fragment_of
 from rli.view.file_slices import FileSlice
 
@@ -56,24 +57,32 @@ class Selection:
         Raises:
             OSError: a file is missing; also pyarrow.ArrowException for a damaged one.
         """
-        known = [self._known(file_slice) for file_slice in live]
-        kept = self._in_partitions(live, known)
-        # What a path says of all its columns, footers do not say better.
-        told_by_paths = frozenset(known[0]).intersection(*known) if known else frozenset[str]()
-        needs_footers = any(column[0] not in told_by_paths for column in columns_of(self.predicate))
+        kept, asks_footers = self.in_partitions(live), self._asks_footers(live)
         for start in range(0, len(kept), FILES_AT_A_TIME):
             some = kept[start : start + FILES_AT_A_TIME]
-            selected = self._by_footers(some) if needs_footers else self._whole(some)
+            selected = self._by_footers(some) if asks_footers else self._whole(some)
             if selected:
                 yield selected
 
+    def steps(self, live: Sequence[FileSlice]) -> list[Narrowed]:
+        """What each step of ``among`` leaves of some slices, in order; raises as ``among``."""
+        steps = [Narrowed(PruningStep.PARTITION_PATH, self.in_partitions(live))]
+        if self._asks_footers(live):
+            selected = [one.file_slice for some in self.among(live) for one in some]
+            steps.append(Narrowed(PruningStep.FOOTERS, selected))
+        return steps
+
     def in_partitions(self, live: Sequence[FileSlice]) -> list[FileSlice]:
         """Those of some slices that are left by their partition paths alone, in order; no file is read."""
-        return self._in_partitions(live, [self._known(file_slice) for file_slice in live])
-
-    def _in_partitions(self, live: Sequence[FileSlice], known: list[dict[str, pa.Scalar]]) -> list[FileSlice]:
+        known = [self._known(file_slice) for file_slice in live]
         keep = may_match(self.predicate, PartitionBounds(self.schema, known))
         return [file_slice for file_slice, is_kept in zip(live, keep, strict=True) if is_kept]
+
+    def _asks_footers(self, live: Sequence[FileSlice]) -> bool:
+        """Whether footers may say more: what a path says of all its columns, they do not say better."""
+        known = [self._known(file_slice) for file_slice in live]
+        told_by_paths = frozenset(known[0]).intersection(*known) if known else frozenset[str]()
+        return any(column[0] not in told_by_paths for column in columns_of(self.predicate))
 
     def _known(self, file_slice: FileSlice) -> dict[str, pa.Scalar]:
         return partition_values(self.table.properties, self.schema, file_slice.group.partition_path)

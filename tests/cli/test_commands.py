@@ -74,6 +74,15 @@ def test_create_takes_sizes(rli: Rli) -> None:
     assert "not a size" in rli("create", "t2", "--record-key", "id", "--target-file-size", "many", status=2).err
 
 
+def test_read_explains_files_left_out(rli: Rli, trips: str) -> None:
+    command = ("read", trips, "--where", "city = 'Oslo'", "--explain")
+    explained = rli(*command, "--json").json
+    total = explained["files"]["total"]
+    assert explained["files"] == {"total": total, "pruned": {"partition_path": total - 1}, "read": 1}
+    assert f"files: 1 of {total} read; left out by partition path {total - 1}" in rli(*command).out.splitlines()
+    assert rli("read", trips, "--explain", "--json").json["filter"] is None
+
+
 def test_upsert_commits_each_file(rli: Rli, trips: str) -> None:
     Path("day3.csv").write_text("id,city,ts,fare\n007,Bergen,3,12\nk3,Oslo,3,8\n")
     lines = rli("upsert", trips, "day3.csv", "day1.jsonl", "--json").out.splitlines()

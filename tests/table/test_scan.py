@@ -13,7 +13,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from rli import CorruptTableError, InstantNotFoundError, InvalidInputError, SchemaError, Table
+from rli import (
+    CorruptTableError,
+    InstantNotFoundError,
+    InvalidInputError,
+    PrunedCounts,
+    PruningStep,
+    SchemaError,
+    Table,
+)
 from rli.hudi.meta_columns import META_COLUMNS
 from tests.support.tables import SCHEMA, records
 
@@ -59,6 +67,18 @@ def test_scan_files_suit_any_reader(filled: Table) -> None:
     assert len(filled.scan().files()) == 2
 
 
+def test_explanation_counts_files_of_each_step(table: Table) -> None:
+    for city, value in (("x", 1.0), ("y", 2.0), ("z", 3.0)):
+        table.upsert(records((f"k{value}", city, 1, value)))
+    explained = table.scan(filters="city in ('x', 'y') and v > 1.5").explain()
+    assert explained.files == PrunedCounts(3, {PruningStep.PARTITION_PATH: 1, PruningStep.FOOTERS: 1}, 1)
+    assert explained.partitions == explained.files
+    assert "files: 1 of 3 read; left out by partition path 1, footers 1" in str(explained)
+    assert table.scan(filters="city = 'x'").explain().files == PrunedCounts(3, {PruningStep.PARTITION_PATH: 2}, 1)
+    whole = table.scan().explain()
+    assert (whole.filter, whole.files, whole.partitions) == (None, PrunedCounts(3, {}, 3), PrunedCounts(3, {}, 3))
+
+
 def test_a_scan_stays_at_its_state(filled: Table) -> None:
     scan = filled.scan()
     filled.upsert(records(("a", "x", 9, 9.0), ("d", "x", 1, 1.0)))
@@ -73,6 +93,7 @@ def test_unwritten_table_scans_as_empty(table: Table) -> None:
     assert scan.to_table().num_rows == 0
     assert scan.to_batches().read_all().num_rows == 0
     assert scan.files() == []
+    assert scan.explain().files == PrunedCounts(0, {}, 0)
 
 
 def test_batches_name_broken_file(filled: Table) -> None:

@@ -31,6 +31,7 @@ from rli.reads.changes.table_changes import POSITION
 from rli.settings import TableSettings
 from rli.sizes import human_bytes
 from rli.table.info import IndexInfo, TableInfo
+from rli.view.explanation import ScanExplanation
 from rli.view.history import HistoryEntry
 
 _ROWS_ON_A_TERMINAL: Final = 20
@@ -45,6 +46,7 @@ def register(app: typer.Typer) -> None:
         read,
         "rli read trips --where \"city == 'Oslo' and fare > 10\" --columns id,fare",
         "rli read trips --as-of 2024-05-31T12:00:00 --output may.parquet",
+        "rli read trips --where \"city == 'Oslo' and fare > 10\" --explain",
         'rli read trips --where \'tip is not null and city in ("Oslo", "Bergen")\' --limit 5 --json',
     )
     add_command(
@@ -153,6 +155,9 @@ def read(
         typer.Option("--as-of", metavar="INSTANT", help="Read the table as of an instant, or an ISO time in UTC."),
     ] = None,
     output: OutputOption = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show how many files each step leaves out instead of the records.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Read the table, now or as of an instant, and print the records or write them to a file.
@@ -163,6 +168,10 @@ def read(
     if output is not None:
         require_output(output)
     snapshot = rli.open_table(table).snapshot(as_of)
+    if explain:
+        explanation = snapshot.scan(split_columns(columns) or None, where).explain()
+        report(explanation, as_json=as_json, render=lambda: _print_explanation(explanation))
+        return
     _give(snapshot.read(split_columns(columns) or None, where), limit, output, as_json=as_json)
 
 
@@ -207,6 +216,10 @@ def changes(
     elif is_whole:
         # Who goes on from there without the rest would never see it.
         print_note(f"go on with --since {position.decode()}")
+
+
+def _print_explanation(explanation: ScanExplanation) -> None:
+    print_facts({"filter": explanation.filter, "partitions": explanation.partitions, "files": explanation.files})
 
 
 def _give(records: pa.Table, limit: int | None, output: str | None, *, as_json: bool) -> bool:
