@@ -14,12 +14,9 @@ import pyarrow as pa
 from rli.errors import InvalidInputError
 from rli.hudi.log_file import avro_values
 from rli.hudi.log_file.avro_values import Parts
+from rli.hudi.log_file.delete_records import ORDERING, PARTITION_PATH, RECORD_KEY
 from rli.hudi.log_file.encoding import encode_block
 from rli.hudi.log_file.form import CONTENT_VERSION, TWO_INTS, BlockKind, Header
-
-RECORD_KEY: Final = "record_key"
-PARTITION_PATH: Final = "partition_path"
-ORDERING: Final = "ordering"
 
 _ALWAYS: Final = 0
 """Ordering of a delete that wins over all records before: Hudi writes an ``int`` whatever the type of the table's column."""

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from rli.hudi.hfile.blocks import Codec
+from rli.hudi.hfile.reader import HFileReader
 from rli.hudi.hfile.writer import write_hfile
 from rli.hudi.log_file.encoding import encode_block
 from rli.hudi.log_file.form import BlockKind, Header
+from rli.hudi.log_file.reader import LogBlock
 
 
 def hfile_block(
@@ -35,3 +37,13 @@ def hfile_block(
     content = io.BytesIO()
     write_hfile(content, cells, schema, compression=compression)
     return encode_block(BlockKind.HFILE, {Header.INSTANT: instant, Header.SCHEMA: schema}, content.getvalue())
+
+
+def hfile_of(block: LogBlock) -> HFileReader:
+    """The HFile of a block, whose own blocks are read as they are asked for.
+
+    Raises:
+        CorruptTableError: the content is no HFile.
+        UnsupportedTableError: it has a compression that rli does not read.
+    """
+    return HFileReader(block.open(), block.size)

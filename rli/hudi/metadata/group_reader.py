@@ -71,7 +71,8 @@ class GroupReader:
     def _overlay(self, keys: pa.Array | None) -> Overlay:
         changes = LogChanges(self._instants, keys)
         for file in self._group.logs:
-            changes.read(self._content(file), file)
+            with self._open(file) as source:
+                changes.read(source, file)
         return Overlay.of(changes.batches, merges=self._merges)
 
     def _found(self, base: StoredFile, keys: pa.Array) -> pa.RecordBatch:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from typing import Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,9 +10,11 @@ import pyarrow.compute as pc
 from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.file_names import LogFileName
 from rli.hudi.hfile.cells import CELLS, concatenated
-from rli.hudi.hfile.reader import HFileReader
+from rli.hudi.log_file.delete_records import RECORD_KEY, deleted_records
+from rli.hudi.log_file.form import BlockKind, Header
+from rli.hudi.log_file.hfile_block import hfile_of
+from rli.hudi.log_file.reader import LogBlock, LogFileReader
 from rli.hudi.metadata.cells import in_own_form
-from rli.hudi.metadata.log_blocks import BlockKind, Header, LogBlock, log_blocks, removed_keys
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.storage import StoredFile
 
@@ -38,22 +39,26 @@ class LogChanges:
         """The changes: batches of ``CELLS``, in which an empty value stands for a removed record."""
         return [cells for _, cells in self._found]
 
-    def read(self, content: bytes, file: StoredFile) -> None:
+    def read(self, source: BinaryIO, file: StoredFile) -> None:
         """Add the changes of the next log file.
+
+        Args:
+            source: the file, opened for reading.
+            file: its path and size.
 
         Raises:
             CorruptTableError: a block is damaged.
             UnsupportedTableError: a block is of a kind that the metadata table has not, or was made by log compaction.
         """
-        for block in log_blocks(content):
+        for block in LogFileReader(source, file.size).blocks():
             if block.kind is BlockKind.COMMAND:
                 # A rollback takes back what came before it, in files before this one, too.
                 undone = block.headers.get(Header.TARGET_INSTANT)
                 self._found = [change for change in self._found if change[0] != undone]
-            elif block.kind is None:
+            elif block.kind is BlockKind.CORRUPT:
                 self._require_dead(file)
-            elif self._instants.is_valid(_header(block, Header.INSTANT, file)):
-                self._found.append((block.headers[Header.INSTANT], self._cells(block, file)))
+            elif self._instants.is_valid(block.header(Header.INSTANT)):
+                self._found.append((block.header(Header.INSTANT), self._cells(block, file)))
 
     def _require_dead(self, file: StoredFile) -> None:
         """Pass over what a dead writer left. Where a file belongs to one commit, that commit must not have completed."""
@@ -67,30 +72,22 @@ class LogChanges:
                 remedy="let Hudi compact the metadata table, with hoodie.metadata.log.compaction.enable=false",
             )
         if block.kind is BlockKind.HFILE:
-            return self._records(block, file)
+            return self._records(block)
         if block.kind is BlockKind.DELETE:
             return self._removals(block)
         raise UnsupportedTableError(
-            f"the metadata table has a block of a kind that rli does not read: file={file.path} kind={block.kind!r}",
+            f"the metadata table has a block of a kind that rli does not read: file={file.path} kind={block.kind.name}",
             remedy=_REMEDY,
         )
 
-    def _records(self, block: LogBlock, file: StoredFile) -> pa.RecordBatch:
-        reader = HFileReader(io.BytesIO(block.content), len(block.content))
+    def _records(self, block: LogBlock) -> pa.RecordBatch:
+        reader = hfile_of(block)
         cells = concatenated(list(reader.cells())) if self._keys is None else reader.lookup(self._keys)
-        return in_own_form(cells, _header(block, Header.SCHEMA, file))
+        return in_own_form(cells, block.header(Header.SCHEMA))
 
     def _removals(self, block: LogBlock) -> pa.RecordBatch:
-        keys = pa.array(removed_keys(block), pa.string()).cast(pa.binary())
+        keys = [deleted[RECORD_KEY].cast(pa.binary()) for deleted in deleted_records(block)]
         if self._keys is not None:
-            keys = keys.filter(pc.is_in(keys, value_set=self._keys))
-        return pa.record_batch([keys, pa.repeat(pa.scalar(b"", pa.binary()), len(keys))], schema=CELLS)
-
-
-def _header(block: LogBlock, name: Header, file: StoredFile) -> str:
-    value = block.headers.get(name)
-    if value is None:
-        raise CorruptTableError(
-            f"a block of a log file lacks an entry of its header: file={file.path} entry={name.name}", remedy=_REMEDY
-        )
-    return value
+            keys = [found.filter(pc.is_in(found, value_set=self._keys)) for found in keys]
+        removed = pa.concat_arrays([pa.array([], pa.binary()), *keys])
+        return pa.record_batch([removed, pa.repeat(pa.scalar(b"", pa.binary()), len(removed))], schema=CELLS)

@@ -102,22 +102,6 @@ METADATA_SCHEMA: Final = record(
 )
 """Of the values in every partition."""
 
-DELETE_LIST_SCHEMA: Final = record(
-    "HoodieDeleteRecordList",
-    required(
-        "deleteRecordList",
-        array_of(
-            record(
-                "HoodieDeleteRecord",
-                optional("recordKey", TEXT),
-                optional("partitionPath", TEXT),
-                {**_bounds()[0], "name": "orderingVal"},
-            )
-        ),
-    ),
-)
-"""Of the removed keys in a log file."""
-
 METADATA_SCHEMA_TEXT: Final = json.dumps(METADATA_SCHEMA, separators=(",", ":"))
 """As base files and log blocks carry it."""
 

@@ -1,26 +1,27 @@
-"""Blocks of deleted records are those that Hudi writes, byte by byte."""
+"""Blocks of deleted records are those that Hudi writes, byte by byte, and come back."""
 
 from __future__ import annotations
 
-import io
-import tarfile
+import random
 from collections.abc import Iterator
-from typing import Any, Final
+from itertools import chain
+from typing import Final
 
-import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rli import InvalidInputError
+from rli import CorruptTableError, InvalidInputError, UnsupportedTableError
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block, deletes
-from rli.hudi.log_file.form import Header
-from rli.hudi.metadata.log_blocks import BlockKind, LogBlock, log_blocks
-from rli.hudi.metadata.schema import DELETE_LIST_SCHEMA
-from tests.support.metadata_tables import ARCHIVES, METADATA_TABLES
+from rli.hudi.log_file.delete_records import deleted_records
+from rli.hudi.log_file.encoding import encode_block
+from rli.hudi.log_file.form import BlockKind, Header
+from rli.hudi.log_file.reader import LogBlock
+from tests.support.damage import FUZZ_ROUNDS, damaged
+from tests.support.log_blocks import blocks_of, data_logs, metadata_logs
+from tests.support.metadata_tables import METADATA_TABLES
 
-SCHEMA: Final[Any] = fastavro.parse_schema(DELETE_LIST_SCHEMA)
 ORDERINGS: Final = [
     (pa.bool_(), st.booleans()),
     (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
@@ -32,29 +33,24 @@ ORDERINGS: Final = [
 ]
 
 
-def _delete_blocks(table: str) -> Iterator[LogBlock]:
-    with tarfile.open(ARCHIVES / f"{table}.tar.xz") as archive:
-        for member in archive:
-            file = archive.extractfile(member) if ".log." in member.name else None
-            if file is not None:
-                yield from (block for block in log_blocks(file.read()) if block.kind is BlockKind.DELETE)
+def _delete_blocks(logs: Iterator[bytes]) -> list[LogBlock]:
+    return [block for log in logs for block in blocks_of(log) if block.kind is BlockKind.DELETE]
 
 
-def _records(content: bytes) -> list[dict[str, Any]]:
-    found: Any = fastavro.schemaless_reader(io.BytesIO(content[8:]), SCHEMA, None)
-    return list(found["deleteRecordList"])
+def _block_of(content: bytes) -> LogBlock:
+    (block,) = blocks_of(encode_block(BlockKind.DELETE, {Header.INSTANT: "1"}, content))
+    return block
 
 
-@pytest.mark.parametrize("table", METADATA_TABLES)
+@pytest.mark.parametrize("table", [*METADATA_TABLES, "data"])
 def test_blocks_equal_those_of_hudi(table: str) -> None:
+    logs = metadata_logs(table) if table != "data" else (log for _, log in data_logs())
     compared = 0
-    for block in _delete_blocks(table):
-        records = _records(block.content)
-        partition = records[0]["partitionPath"] if records else ""
-        deleted = deletes(pa.array([record["recordKey"] for record in records], pa.string()), partition)
-        (ours,) = log_blocks(delete_block(block.headers[Header.INSTANT], deleted, block.headers.get(Header.SCHEMA)))
-        assert (ours.content, ours.headers) == (block.content, block.headers)
-        compared += bool(records)
+    for block in _delete_blocks(logs):
+        (deleted,) = list(deleted_records(block)) or [NO_DELETES]
+        (ours,) = blocks_of(delete_block(block.header(Header.INSTANT), deleted, block.headers.get(Header.SCHEMA)))
+        assert (ours.content(), ours.headers) == (block.content(), block.headers)
+        compared += bool(deleted.num_rows)
     assert compared
 
 
@@ -63,11 +59,8 @@ def test_deletes_come_back(data: st.DataObject) -> None:
     kind, values = data.draw(st.sampled_from(ORDERINGS))
     rows = data.draw(st.lists(st.tuples(st.text(), values), max_size=20))
     deleted = deletes(pa.array([key for key, _ in rows], pa.string()), "eu", pa.array([v for _, v in rows], kind))
-    (block,) = log_blocks(delete_block("1", deleted, '"string"'))
-    assert [
-        (record["recordKey"], record["partitionPath"], record["orderingVal"]["value"])
-        for record in _records(block.content)
-    ] == [(key, "eu", value) for key, value in rows]
+    (block,) = blocks_of(delete_block("1", deleted, '"string"'))
+    assert pa.Table.from_batches(deleted_records(block), deleted.schema) == pa.Table.from_batches([deleted])
 
 
 def test_birth_block_has_80_bytes() -> None:
@@ -79,3 +72,41 @@ def test_deletes_with_nulls_are_refused() -> None:
         delete_block("1", deletes(pa.array(["k"]), "eu", pa.array([None], pa.int64())))
     with pytest.raises(InvalidInputError, match="type=date32"):
         delete_block("1", deletes(pa.array(["k"]), "eu", pa.array([1], pa.date32())))
+
+
+def test_batches_have_one_ordering_type() -> None:
+    # Two deletes without ordering value around one with a date of two wrappers.
+    records = [
+        b"\x02\x02a\x02\x00\x00",
+        b"\x02\x02b\x02\x00\x10\x02",
+        b"\x02\x02c\x02\x00\x18\x03",
+        b"\x02\x02d\x02\x00\x00",
+    ]
+    body = b"\x08" + b"".join(records) + b"\x00"
+    batches = list(deleted_records(_block_of(b"\0\0\0\3\0\0\0" + bytes([len(body)]) + body)))
+    assert [(batch["record_key"].to_pylist(), batch["ordering"].type) for batch in batches] == [
+        (["a"], pa.null()),
+        (["b"], pa.date32()),
+        (["c"], pa.date32()),
+        (["d"], pa.null()),
+    ]
+    assert [batch["ordering"].cast(pa.int32()).to_pylist() for batch in batches[1:3]] == [[1], [-2]]
+
+
+def test_older_forms_are_refused() -> None:
+    with pytest.raises(UnsupportedTableError, match="version=2"):
+        list(deleted_records(_block_of(b"\0\0\0\2\0\0\0\0")))
+    with pytest.raises(UnsupportedTableError, match="several columns"):
+        list(deleted_records(_block_of(b"\0\0\0\3\0\0\0\x08\x02\x02\x02a\x02\x00\x1a\x00\x00")))
+
+
+def test_damaged_lists_are_told() -> None:
+    rng = random.Random(7)
+    blocks = _delete_blocks(chain(metadata_logs("v9"), (log for _, log in data_logs("*/mor/avro/v9_txns_*"))))
+    for _ in range(FUZZ_ROUNDS):
+        content = damaged(rng.choice(blocks).content(), rng)
+        try:
+            rows = sum(batch.num_rows for batch in deleted_records(_block_of(content)))
+        except (CorruptTableError, UnsupportedTableError):
+            continue
+        assert rows <= len(content)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import io
-
 import pyarrow as pa
 
 from rli.hudi.hfile.cells import CELLS
-from rli.hudi.hfile.reader import HFileReader
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
-from rli.hudi.log_file.form import Header
-from rli.hudi.log_file.hfile_block import hfile_block
-from rli.hudi.metadata.log_blocks import BlockKind, log_blocks
+from rli.hudi.log_file.form import BlockKind, Header
+from rli.hudi.log_file.hfile_block import hfile_block, hfile_of
+from tests.support.log_blocks import blocks_of
 
 
 def test_blocks_of_one_file_come_back() -> None:
     cells = pa.record_batch([[b"a", b"b"], [b"1", b""]], schema=CELLS)
     file = hfile_block("20250102030405006", [cells], '"string"') + delete_block("20250102030405006", NO_DELETES)
-    first, second = log_blocks(file)
+    first, second = blocks_of(file)
     assert (first.kind, second.kind) == (BlockKind.HFILE, BlockKind.DELETE)
     assert first.headers == {Header.INSTANT: "20250102030405006", Header.SCHEMA: '"string"'}
-    assert list(HFileReader(io.BytesIO(first.content), len(first.content)).cells()) == [cells]
+    assert list(hfile_of(first).cells()) == [cells]
