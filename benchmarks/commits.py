@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import rli
 from benchmarks.measuring import Outcome
+from rli.table.table import opened_table
 
 _YOUNG: Final = 100
 """Commits of the table that others are compared with."""
@@ -133,7 +134,7 @@ class _Stream(AbstractContextManager["_Stream"]):
 
     def files(self) -> int:
         """Below ``.hoodie``, the index excepted."""
-        listed = self.table.definition.storage.list_files(".hoodie", recursive=True)
+        listed = opened_table(self.table).definition.storage.list_files(".hoodie", recursive=True)
         return sum(not file.path.startswith(posixpath.join(".hoodie", ".rli", "index")) for file in listed)
 
     def _commit_next(self) -> None:

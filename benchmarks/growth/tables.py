@@ -14,6 +14,7 @@ import rli
 from benchmarks.changing import turns_of, with_turn
 from benchmarks.growth.partitioned import new_table, records_of
 from benchmarks.measuring import Outcome, cost_apart, race
+from rli.table.table import opened_table
 
 _UPSERTED: Final = 2_000
 _RECORDS: Final = 100_000
@@ -33,7 +34,7 @@ def more_file_groups(folder: Path, numbers: Sequence[int]) -> list[Outcome]:
     changed = records.take(pa.array(np.random.default_rng(42).permutation(_RECORDS)[:_UPSERTED]))
     with new_table(folder / "whole") as whole:
         whole.upsert(with_turn(records))
-        (base_file,) = whole.snapshot().slices.values()
+        (base_file,) = opened_table(whole).snapshot().slices.values()
 
     def made(path: Path, number: int) -> rli.Table:
         table = new_table(path) if number == 1 else new_table(path, base_file.size // number)
@@ -86,7 +87,7 @@ def _upsert(path: Path, changed: pa.Table) -> Iterator[Callable[[], object]]:
 
 
 def _count(table: rli.Table, of: str) -> int:
-    groups = table.snapshot().slices.keys()
+    groups = opened_table(table).snapshot().slices.keys()
     return len({group.partition_path for group in groups} if of == "partitions" else groups)
 
 

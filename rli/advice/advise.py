@@ -20,7 +20,7 @@ from rli.index.registry import is_kind
 from rli.index_urls import IndexUrl
 from rli.model import Scope
 from rli.storage import Storage
-from rli.table.table import Table
+from rli.table.table import Table, opened_table
 from rli.urls import without_secrets
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.snapshot import Snapshot
@@ -108,7 +108,7 @@ def _own_store(definition: TableDefinition | None) -> list[str]:
 def _definition(given: Any, options: Mapping[str, str]) -> TableDefinition | None:
     """The table that is meant; None for Parquet files."""
     if isinstance(given, Table):
-        return given.definition
+        return opened_table(given).definition
     if not isinstance(given, str | os.PathLike):
         return None
     path = os.fspath(given)

@@ -61,7 +61,7 @@ class Wanted:
 
     def _compared(self, table: Table) -> Iterator[tuple[str, object, object]]:
         """Argument, what is given, what the table has."""
-        properties = table.definition.properties
+        properties = opened_table(table).definition.properties
         yield "record_key", self.record_key, properties.record_key_fields
         yield "partition_by", self.partition_by, properties.partition_fields
         yield "ordering", self.ordering, properties.ordering_field

@@ -147,6 +147,10 @@ class OpenTable:
         given = as_of.isoformat() if isinstance(as_of, date) else as_of
         return told_of_whole(self.reloaded(), tell, None if given is None else parse_instant_time(given))
 
+    def snapshot(self, as_of: str | date | None = None) -> Snapshot:
+        """The state of the table, now or as of an instant or a time, with a list of all its files; raises as ``told``."""
+        return self.told(as_of, lambda snapshot: snapshot)
+
     @contextmanager
     def service(self, name: str, patience: float) -> Iterator[tuple[TableDefinition, Fence]]:
         """Hold the lease for a table service; the index has followed the timeline.

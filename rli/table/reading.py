@@ -33,7 +33,7 @@ from rli.view.definition import TableDefinition
 from rli.view.given_keys import given_keys
 from rli.view.history import HistoryEntry, history
 from rli.view.scan import Scan
-from rli.view.snapshot import Snapshot, told_of_now
+from rli.view.snapshot import told_of_now
 
 _INFO_SECONDS: Final = 5.0
 """For how long a report on a table waits for the store of its index."""
@@ -113,16 +113,7 @@ class TableReading:
         All of its records are of one state of the table. Others may remove files of that state before they are read: then
         the scan raises ``InstantNotFoundError``. ``read`` begins again instead.
         """
-        return self.snapshot(as_of).scan(columns, filters)
-
-    def snapshot(self, as_of: str | date | None = None) -> Snapshot:
-        """The state of the table, now or as of an instant or a time, with a list of all its files.
-
-        Raises:
-            InvalidInputError: ``as_of`` is neither an instant nor a time.
-            InstantNotFoundError: the table had no commit at that time, its files were cleaned, or its commits archived.
-        """
-        return self._opened.told(as_of, lambda snapshot: snapshot)
+        return self._opened.snapshot(as_of).scan(columns, filters)
 
     def changes(
         self,

@@ -24,18 +24,14 @@ class Table(TableWriting, TableReading, TableGroups):
         self._opened = OpenTable(definition)
 
     @property
-    def definition(self) -> TableDefinition:
-        """What the table is, as it was read last."""
-        return self._opened.definition
-
-    @property
     def location(self) -> str:
-        return self.definition.location
+        """Where the table is: a path, or a URI."""
+        return self._opened.definition.location
 
     @property
     def settings(self) -> TableSettings:
         """The settings that rli keeps with the table; raises ``IndexNotReadyError`` for a table without an index."""
-        return self.definition.require_settings()
+        return self._opened.definition.require_settings()
 
     def close(self) -> None:
         """Give the index's connections back."""
@@ -48,15 +44,16 @@ class Table(TableWriting, TableReading, TableGroups):
         self.close()
 
     def __repr__(self) -> str:
-        settings = self.definition.settings
+        definition = self._opened.definition
+        settings = definition.settings
         index = None if settings is None else without_password(settings.index_url)
-        keys = ",".join(self.definition.properties.record_key_fields)
+        keys = ",".join(definition.properties.record_key_fields)
         return f"<rli.Table {self.location!r} record_key={keys!r} index={index!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Table, (self.definition,)
+        return Table, (self._opened.definition,)
 
 
 def opened_table(table: Table) -> OpenTable:
-    """For engines and operators' tools: definition and index of a table, as they are now."""
+    """For engines and operators' tools: definition, snapshots and index of a table, as they are now."""
     return table._opened  # noqa: SLF001  (users of a table need none of it)

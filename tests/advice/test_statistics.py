@@ -12,6 +12,7 @@ from rli import Table, create_table
 from rli.advice.sources import ParquetSource, TableSource
 from rli.advice.statistics import Survey, commit_statistics, survey
 from rli.errors import InvalidInputError, SettingsError
+from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
 
 EACH = 100
@@ -37,7 +38,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def surveyed(table: Table, batch: pa.Table | None = None) -> Survey:
-    snapshot = Snapshot.now(table.definition)
+    snapshot = Snapshot.now(opened_table(table).definition)
     return survey(TableSource(snapshot), batch, commit_statistics(snapshot), is_table=True, index="simple:")
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from rli import create_table
 from rli.storage import Storage
+from rli.table.table import opened_table
 from tests.support.operations import run_every_operation
 
 BELOW_THE_DOOR = ("rli.storage.", "rli.hudi.timeline.writing")
@@ -25,7 +26,7 @@ CHANGES_OF_FILES = ("delete_files", "discard_files")
 
 def test_one_room_writes_the_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="memory:door")
-    folder, writers = table.definition.timeline_layout.folder, set[str]()
+    folder, writers = opened_table(table).definition.timeline_layout.folder, set[str]()
 
     def note(path: str) -> None:
         if posixpath.dirname(path) == folder and _is_of_timeline(path):
@@ -41,7 +42,7 @@ def test_one_room_writes_the_timeline(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_states_with_content_pass_the_fence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="memory:fence")
-    folder, passed = table.definition.timeline_layout.folder, set[bool]()
+    folder, passed = opened_table(table).definition.timeline_layout.folder, set[bool]()
 
     def note(path: str) -> None:
         if posixpath.dirname(path) == folder and _is_of_timeline(path):

@@ -13,6 +13,7 @@ import rli as library
 from rli.index.reports import IndexStats, VerifyReport
 from rli.model import CommitResult
 from rli.services.clean import CleanResult
+from rli.table.table import opened_table
 from tests.cli.conftest import Rli
 from tests.support.indexes import record_index
 from tests.support.rollbacks import roll_back_in_part
@@ -31,7 +32,7 @@ def test_create_reports_what_it_made(rli: Rli, tmp_path: Path) -> None:
     assert made["shards"] == 4
     assert made["location"] == f"{tmp_path}/t"
     assert made["index"] == f"lmdb://{tmp_path}/t/.hoodie/.rli/index"
-    assert library.open_table("t").definition.properties.record_key_fields == ("a", "b", "c")
+    assert opened_table(library.open_table("t")).definition.properties.record_key_fields == ("a", "b", "c")
 
 
 def test_create_takes_lease_place(rli: Rli, tmp_path: Path) -> None:
@@ -45,9 +46,9 @@ def test_create_takes_lease_place(rli: Rli, tmp_path: Path) -> None:
 
 def test_create_takes_what_commits_survive(rli: Rli) -> None:
     rli("create", "t", "--record-key", "id", "--durability", "os")
-    assert not library.open_table("t").definition.storage.is_durable
+    assert not opened_table(library.open_table("t")).definition.storage.is_durable
     rli("create", "u", "--record-key", "id")
-    assert library.open_table("u").definition.storage.is_durable
+    assert opened_table(library.open_table("u")).definition.storage.is_durable
     assert "never" in rli("create", "v", "--record-key", "id", "--durability", "never", status=2).err
 
 

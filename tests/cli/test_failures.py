@@ -43,7 +43,9 @@ def test_a_dead_store_has_its_status(rli: Rli) -> None:
 
 def test_a_held_lease_has_its_status(rli: Rli, trips: str) -> None:
     with open_table(trips) as table:
-        holder = HeldLease(shared_records(table.definition, opened_table(table).index), LEASE, "a long service")
+        holder = HeldLease(
+            shared_records(opened_table(table).definition, opened_table(table).index), LEASE, "a long service"
+        )
         assert holder.take(over=None)
         failed = rli("clean", trips, "--timeout", "0", "--json", status=3)
         assert holder.release()

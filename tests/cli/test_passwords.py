@@ -14,6 +14,7 @@ import pytest
 import rli as library
 from rli.store.credentials import VARIABLE as CREDENTIALS
 from rli.store.registry import open_store
+from rli.table.table import opened_table
 from rli_redis.log_in import HOSTS_VARIABLE, PASSWORD_VARIABLE, SENTINEL_PASSWORD_VARIABLE
 from tests.cli.conftest import Rli
 from tests.support.leaks import COMMANDS, FEW_COMMANDS, MARK, Leaks, searched_logs
@@ -62,7 +63,7 @@ def leaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leaks]:
 def test_commands_hide_password_of_dead_url(trips: str, leaks: Leaks, url: str) -> None:
     leaks.run_all(trips, url, COMMANDS if url == URLS[0] else FEW_COMMANDS)
     table = library.open_table(trips, index=url)
-    for shown in (table, table.definition, table.settings, vars(table)):
+    for shown in (table, opened_table(table).definition, table.settings, vars(table)):
         leaks.search(repr(shown), "repr")
     leaks.attempt(lambda: table.index)
     leaks.attempt(table.bootstrap_index)

@@ -18,7 +18,9 @@ def test_waiting_command_names_lease_holder(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"id": "a"}\n')
     with create_table(tmp_path / "t", record_key="id") as table:
-        holder = HeldLease(shared_records(table.definition, opened_table(table).index), LEASE, "a long service")
+        holder = HeldLease(
+            shared_records(opened_table(table).definition, opened_table(table).index), LEASE, "a long service"
+        )
         assert holder.take(over=None)
         command = [sys.executable, "-m", "rli", "upsert", str(tmp_path / "t"), str(rows)]
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:

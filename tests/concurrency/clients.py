@@ -249,7 +249,7 @@ def history_of(table: Table, events: Iterable[Event]) -> History:
     rows = tuple(tuple(row.values()) for row in table.read(columns=["id", "city", "ts", "v"]).to_pylist())
     last = Event(Read(), Found(rows), called, time.monotonic(), process=-1)
     commits: tuple[str, ...]
-    writes = table.snapshot().timeline.completed_writes
+    writes = opened_table(table).snapshot().timeline.completed_writes
     if all(write.completion_time for write in writes):
         # Of version 9, whose instants have the time when they completed, under the lease.
         commits = tuple(write.time for write in sorted(writes, key=lambda write: write.completion_time or ""))
@@ -274,7 +274,7 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
             order = connection.recv()
             hold = _Hold(connection, order)
             table._opened.definition = replace(  # noqa: SLF001
-                table.definition, storage=PointedStorage(location, options, at_point=hold.at_point)
+                opened_table(table).definition, storage=PointedStorage(location, options, at_point=hold.at_point)
             )
             _report_decisions(hold)
             # The table may have got another index since.

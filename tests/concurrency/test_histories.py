@@ -92,7 +92,7 @@ def run(
     """Let all processes do their operations at once."""
     print(f"RLI_HISTORY_SEED={seed}")  # noqa: T201  (shown when the test fails)
     works = [operations(seed, process) for process in range(CLIENTS)]
-    options = table.definition.storage.options
+    options = opened_table(table).definition.storage.options
     with clients(table.location, CLIENTS, indexes=indexes, hosts=hosts, storage_options=options) as started:
         # Each has its next operation waiting for it.
         for client, work in zip(started, works, strict=True):
@@ -157,7 +157,10 @@ def test_a_history_beside_purges_is_serialisable(tmp_path: Path) -> None:
             limit_index(own, EAGER_PURGES)
             while not ended.is_set():
                 if own.index.stats().tombstones:
-                    with table_service(own.definition.reloaded(), opened_table(own).index, "purge") as (definition, _):
+                    with table_service(opened_table(own).definition.reloaded(), opened_table(own).index, "purge") as (
+                        definition,
+                        _,
+                    ):
                         purge.purge_tombstones(definition, opened_table(own).index, 1)
 
     with ThreadPoolExecutor(1) as threads:
@@ -172,7 +175,10 @@ def test_a_history_beside_purges_is_serialisable(tmp_path: Path) -> None:
     for number in range(2):
         table.upsert(records((f"gone-{number}", "x", 1, 1.0)))
         table.delete([f"gone-{number}"])
-    with table_service(table.definition.reloaded(), opened_table(table).index, "purge") as (definition, _):
+    with table_service(opened_table(table).definition.reloaded(), opened_table(table).index, "purge") as (
+        definition,
+        _,
+    ):
         purge.purge_tombstones(definition, opened_table(table).index, 1)
     assert floor_of(record_index(table)) > 0
     assert table.verify_index().agrees

@@ -78,7 +78,7 @@ def table(tmp_path: Path, lease: LeasePlace) -> Table:
 
 
 def instant_under_way(table: Table) -> str:
-    [folder] = table.definition.storage.list_folders(paths.WORK)
+    [folder] = opened_table(table).definition.storage.list_folders(paths.WORK)
     return folder.rpartition("/")[2]
 
 
@@ -87,7 +87,7 @@ def await_takeover(table: Table) -> None:
     name = writer_record(instant_under_way(table))
     deadline = time.monotonic() + _DEADLINE_SECONDS
     while True:
-        record = shared_records(table.definition, opened_table(table).index).read_control(name)
+        record = shared_records(opened_table(table).definition, opened_table(table).index).read_control(name)
         if record is None or Holding.from_json(record).is_placeholder:
             return
         assert time.monotonic() < deadline, f"nobody has taken over: record={name}"
@@ -155,7 +155,7 @@ def test_stopped_write_without_rivals_goes_on(table: Table) -> None:
     with clients(table.location, 1) as (client,):
         events = [client.do(BASE)]
         with client.stopped(PAUSED, Step.PROMOTED, attempts=1):
-            record = shared_records(table.definition, opened_table(table).index).read_control(
+            record = shared_records(opened_table(table).definition, opened_table(table).index).read_control(
                 writer_record(instant_under_way(table))
             )
             assert record is not None

@@ -27,6 +27,7 @@ from rli import (
 )
 from rli.cli.checkup.table import TableCheckup
 from rli.findings import Verdict
+from rli.table.table import opened_table
 from tests.support.index_kinds import KINDS, Kind
 from tests.support.interleaving import Intruder, watched_table
 from tests.support.soak import EVERY_POINT
@@ -88,7 +89,7 @@ def located(table: Table, _: Place) -> object:
 
 def problems_found(table: Table, place: Place) -> object:
     checkup = TableCheckup(place.location, None)
-    checkup._storage = table.definition.storage  # noqa: SLF001
+    checkup._storage = opened_table(table).definition.storage  # noqa: SLF001
     return [found for found in checkup.run() if found.verdict is Verdict.PROBLEM]
 
 

@@ -82,5 +82,7 @@ def test_sync_ignores_commits_of_other_thread(tmp_path: Path) -> None:
             with ThreadPoolExecutor(1) as thread:
                 thread.submit(table.lookup, ["b"]).result()
 
-        synced = opened_table(table).index.sync(table.definition.reloaded(), SyncOptions(on_registered=let_others_work))
+        synced = opened_table(table).index.sync(
+            opened_table(table).definition.reloaded(), SyncOptions(on_registered=let_others_work)
+        )
         assert synced.sequence == len(synced.timeline.completed_writes) == 1

@@ -70,12 +70,12 @@ def filled(table: Table) -> Table:
 
 
 def turn_of(table: Table) -> bytes | None:
-    return shared_records(table.definition, opened_table(table).index).read_control(TURN)
+    return shared_records(opened_table(table).definition, opened_table(table).index).read_control(TURN)
 
 
 def put_turn(table: Table, content: bytes) -> None:
     """As another process would."""
-    stored = shared_records(table.definition, opened_table(table).index)
+    stored = shared_records(opened_table(table).definition, opened_table(table).index)
     assert stored.compare_and_set(TURN, None, content)
 
 
@@ -174,7 +174,7 @@ def test_breaking_the_lease_ends_a_turn(new_table: NewTable) -> None:
     def break_it(step: Step) -> None:
         rival(step)
         if step is Step.WRITTEN and turn_of(table) is not None:
-            break_lease(table.definition, opened_table(table).index)
+            break_lease(opened_table(table).definition, opened_table(table).index)
             rival.finish()
 
     with pytest.raises(ConflictError):
@@ -242,7 +242,7 @@ def test_waiting_costs_no_turn(tmp_path: Path) -> None:
 
 def hold_lease_for_long(table: Table, is_held: Flag) -> None:
     """Until another thread has waited for as long as a turn lasts."""
-    with exclusive(table.definition, opened_table(table).index, "a long service"):
+    with exclusive(opened_table(table).definition, opened_table(table).index, "a long service"):
         is_held.set()
         eventually(lambda: any("the lease" in wait.describe() for wait in current_waits(WAITED_SECONDS)), "a long wait")
 
@@ -258,7 +258,7 @@ def test_damaged_turn_stops_no_write(new_table: NewTable, caplog: pytest.LogCapt
 def test_damaged_turn_prevents_no_turn(new_table: NewTable) -> None:
     table = filled(new_table(LONG_SECONDS))
     put_turn(table, b"{")
-    with own_turn(table.definition, opened_table(table).index, patience=LONG_SECONDS) as turn:
+    with own_turn(opened_table(table).definition, opened_table(table).index, patience=LONG_SECONDS) as turn:
         stored = turn_of(table)
         assert stored is not None
         assert Holding.from_json(stored).writer == turn
@@ -273,7 +273,7 @@ def test_patience_ends_wait_for_own_turn(new_table: NewTable, caplog: pytest.Log
     table = filled(new_table(LONG_SECONDS))
     put_turn(table, others := turn_of_another_process())
     began = time.monotonic()
-    with own_turn(table.definition, opened_table(table).index, patience=1.0):
+    with own_turn(opened_table(table).definition, opened_table(table).index, patience=1.0):
         assert time.monotonic() - began < LONG_SECONDS
         assert turn_of(table) == others
     assert "turn.missed" in events_of(caplog)
@@ -283,7 +283,7 @@ def test_patience_ends_wait_for_own_turn(new_table: NewTable, caplog: pytest.Log
 def test_turns_and_lease_share_patience(tmp_path: Path) -> None:
     """The wait for the lease after that for a turn does not begin anew."""
     table = filled(table_at(tmp_path, f"lmdb://{tmp_path}/i", LONG_SECONDS))
-    definition, index = table.definition, opened_table(table).index
+    definition, index = opened_table(table).definition, opened_table(table).index
     put_turn(table, turn_of_another_process())
     has_ended = Flag()
 
@@ -318,7 +318,7 @@ class _NoTurnRemoved(Storage):
 def test_write_survives_failed_turn_removal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = filled(table_at(tmp_path, f"lmdb://{tmp_path}/i", LONG_SECONDS, lease=LeasePlace.TABLE))
     put_turn(table, Holding.unknown("a dead write").to_json())
-    with Table(replace(table.definition, storage=_NoTurnRemoved(table.location))) as failing:
+    with Table(replace(opened_table(table).definition, storage=_NoTurnRemoved(table.location))) as failing:
         assert failing.upsert(records(("a", "x", 1, 1.0))).updated == 1
     assert "turn.left_behind" in events_of(caplog)
     assert table.upsert(records(("a", "x", 2, 2.0))).updated == 1
@@ -361,8 +361,8 @@ def small_write(table: Table, operation: Operation) -> Event:
 
     def step(reached: Step) -> None:
         if reached is Step.TAGGED and turn_of(table) is None:
-            latest = table.definition.load_timeline().latest_write
-            eventually(lambda: table.definition.load_timeline().latest_write != latest, "another commit")
+            latest = opened_table(table).definition.load_timeline().latest_write
+            eventually(lambda: opened_table(table).definition.load_timeline().latest_write != latest, "another commit")
 
     called = time.monotonic()
     outcome = do(table, operation, attempts=3, on_step=step)

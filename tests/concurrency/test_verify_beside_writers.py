@@ -19,6 +19,7 @@ import pytest
 from rli import ConflictError, InstantNotFoundError, RliError, Table, VerifyReport, create_table, open_table
 from rli.codec import entries as codec
 from rli.model import FileGroupId
+from rli.table.table import opened_table
 from rli.view.file_slices import FileSlice
 from tests.support.children import pipe, start_child
 from tests.support.docker import Service
@@ -116,7 +117,7 @@ def test_verify_beside_redis_writers_is_quiet(tmp_path: Path, redis_server: Serv
 
 
 def still_slice(table: Table, city: str) -> FileSlice:
-    [found] = [one for one in table.snapshot().slices.values() if one.group.partition_path == city]
+    [found] = [one for one in opened_table(table).snapshot().slices.values() if one.group.partition_path == city]
     return found
 
 
@@ -133,7 +134,9 @@ def put(table: Table, key: str, number: int) -> None:
 
 
 def busy_number(table: Table) -> int:
-    return number_of(table, next(group for group in table.snapshot().slices if group.partition_path in BUSY_CITIES))
+    return number_of(
+        table, next(group for group in opened_table(table).snapshot().slices if group.partition_path in BUSY_CITIES)
+    )
 
 
 def still_number(table: Table, city: str) -> int:

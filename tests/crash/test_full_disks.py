@@ -74,7 +74,7 @@ def test_a_full_disk_keeps_no_lease(tmp_path: Path, operation: str, index: str) 
                 except OSError:
                     assert fill.passed >= number
                 disk.free()
-                kept = shared_records(table.definition, opened_table(table).index)
+                kept = shared_records(opened_table(table).definition, opened_table(table).index)
                 assert kept.read_control(LEASE) is None
                 assert [name for name, _ in kept.scan_control(WRITERS)] == []
                 if operation != "upsert":

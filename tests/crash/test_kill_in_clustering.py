@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rli import Step, Table
+from rli.table.table import opened_table
 from tests.crash.conftest import Copies
 from tests.crash.writes import (
     BEFORE,
@@ -111,7 +112,7 @@ def require_recovery(folder: Path, follow_up: str) -> bool:
 
 
 def _is_clustered(table: Table) -> bool:
-    return "replacecommit" in {instant.action for instant in table.snapshot().timeline.completed_writes}
+    return "replacecommit" in {instant.action for instant in opened_table(table).snapshot().timeline.completed_writes}
 
 
 def _require_instants_of_commits(table: Table) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rli import Step
+from rli.table.table import opened_table
 from tests.crash.conftest import Copies
 from tests.crash.writes import (
     AFTER,
@@ -94,7 +95,7 @@ def _with_a_third_commit(copies: Copies) -> Path:
 def savepoint_and_die(folder: Path, at_point: AtPoint) -> None:
     """A child's work: a savepoint and its removal, which report each change before they make it."""
     table = pointed(open_copy(folder), at_point)
-    table.delete_savepoint(table.savepoint(table.snapshot().timeline.completed_writes[0].time))
+    table.delete_savepoint(table.savepoint(opened_table(table).snapshot().timeline.completed_writes[0].time))
 
 
 @pytest.mark.parametrize("version", [6, 9])
@@ -108,7 +109,7 @@ def test_kill_at_changes_of_savepoint(copies: Copies, copies_9: Copies, version:
         assert was_killed(savepoint_and_die, folder, KillAt(number)), points[number - 1]
         table = open_copy(folder)
         table.upsert(records(*BATCH))
-        first = table.snapshot().timeline.completed_writes[0].time
+        first = opened_table(table).snapshot().timeline.completed_writes[0].time
         table.savepoint(first)
         table.clean(keep_commits=1)
         table.restore(first)

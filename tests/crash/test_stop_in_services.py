@@ -19,6 +19,7 @@ from typing import Final
 import pytest
 
 from rli import InstantNotFoundError, LeasePlace, RliError, Table
+from rli.table.table import opened_table
 from rli.view import paths
 from tests.crash.conftest import Copies, write_template
 from tests.crash.writes import BATCH, open_copy, pointed
@@ -87,7 +88,7 @@ def cluster(table: Table) -> None:
 
 
 def instants(table: Table) -> list[str]:
-    return [instant.time for instant in table.snapshot().timeline.completed_writes]
+    return [instant.time for instant in opened_table(table).snapshot().timeline.completed_writes]
 
 
 def serve(folder: Path, service: Service, number: int, answers: Connection) -> None:
@@ -130,7 +131,7 @@ def stopped_at_each_change(
     with open_copy(folder) as table:
         before(table)
         service(pointed(table, changes))
-        layout = table.definition.properties.layout_version
+        layout = opened_table(table).definition.properties.layout_version
     numbers = range(1, len(changes.names) + 1)
     # The tables of the two layouts take turns.
     for number in numbers if EVERY_POINT else numbers[layout::every]:
@@ -156,7 +157,7 @@ def require_alive(table: Table) -> None:
     archived = check_archived(table)
     assert archived == sorted(set(archived))
     assert [instant for instant in table.timeline() if not instant.is_completed] == []
-    assert table.definition.storage.list_files(paths.PREPARED) == []
+    assert opened_table(table).definition.storage.list_files(paths.PREPARED) == []
     check_stored(table)
 
 
@@ -188,7 +189,7 @@ def test_clean_spares_stopped_savepoint_files(copies: Copies) -> None:
             rows = rows_of(table.read(as_of=saved))
             with paused(folder, save, number) as stopped:
                 clean(table)
-            savepoints = [instant.time for instant in table.snapshot().timeline.savepoints]
+            savepoints = [instant.time for instant in opened_table(table).snapshot().timeline.savepoints]
             assert stopped.outcome == (_DONE if savepoints else _LOST), change
             if savepoints:
                 assert rows_of(table.read(as_of=saved)) == rows, change
@@ -203,7 +204,7 @@ def test_stopped_deletion_spares_later_savepoint(copies: Copies) -> None:
             with paused(folder, forget, number):
                 save(table)
                 clean(table)
-            assert [instant.time for instant in table.snapshot().timeline.savepoints] == [saved], change
+            assert [instant.time for instant in opened_table(table).snapshot().timeline.savepoints] == [saved], change
             table.delete_savepoint(saved)
             require_alive(table)
 

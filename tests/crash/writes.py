@@ -180,19 +180,21 @@ def do_write(table: Table, write: str) -> None:
     elif write == "drop":
         table.drop_partitions(DROPPED)
     elif write == "restore":
-        table.restore(table.snapshot().timeline.completed_writes[0].time)
+        table.restore(opened_table(table).snapshot().timeline.completed_writes[0].time)
     elif write == "cluster":
         table.cluster()
     else:
-        latest = table.snapshot().timeline.latest_write
+        latest = opened_table(table).snapshot().timeline.latest_write
         assert latest is not None
         table.rollback(latest.time)
 
 
 def pointed(table: Table, at_point: AtPoint) -> Table:
     """The same table over a storage and a store that report their changes."""
-    options = table.definition.storage.options
-    definition = replace(table.definition, storage=PointedStorage(table.location, options, at_point=at_point))
+    options = opened_table(table).definition.storage.options
+    definition = replace(
+        opened_table(table).definition, storage=PointedStorage(table.location, options, at_point=at_point)
+    )
     index, reporting = opened_table(table).index, Table(definition)
     if isinstance(index, RecordTableIndex):
         reporting._opened._index = RecordTableIndex(PointedStore(index.store, at_point), index.settings)  # noqa: SLF001
@@ -232,7 +234,7 @@ def require_recovery(folder: Path, write: str, follow_up: str, *, drop: bool = T
     assert rows in (BEFORE, AFTER[write])
     require_honest_lookups(table, rows)
     # A rollback or restore that was announced is finished by the next writer, whatever that came for.
-    announced = any(instant.action in UNDOING_ACTIONS for instant in table.snapshot().timeline.pending)
+    announced = any(instant.action in UNDOING_ACTIONS for instant in opened_table(table).snapshot().timeline.pending)
     settled = AFTER[write] if announced else rows
     if follow_up == "upsert":
         batch = [("a", "z", 9, 9.0), ("e", "y", 9, 9.0), ("g", "x", 9, 9.0), ("next", "y", 9, 9.0)]

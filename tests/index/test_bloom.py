@@ -23,6 +23,7 @@ from rli.index.bloom.key_statistics import FooterStatistics, KeyStatistics
 from rli.index.bloom.sought_keys import SoughtKeys
 from rli.index.bloom.table_index import BloomIndex
 from rli.model import Step
+from rli.table.table import opened_table
 from rli.view.file_slice_reader import FileSliceReader
 from tests.support.tables import live_files, records, rewrite_in_row_groups, rows_of
 
@@ -195,7 +196,7 @@ def test_filters_are_written_for_bloom_index(tmp_path: Path) -> None:
 
 def test_cached_statistics_are_bounded_and_local(tmp_path: Path) -> None:
     table = table_of_files(tmp_path, "global-bloom:")
-    snapshot, reads = table.snapshot(), list[str]()
+    snapshot, reads = opened_table(table).snapshot(), list[str]()
 
     def ask(statistics: FooterStatistics, partition_path: str) -> KeyStatistics:
         (file_slice,) = snapshot.slices.of_partitions({partition_path})

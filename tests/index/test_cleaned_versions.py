@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rli import IndexNotReadyError, create_table, open_table
+from rli.table.table import opened_table
 from tests.support.tables import records, turn_into_foreign_commit
 
 
@@ -16,7 +17,7 @@ def test_older_versions_stand_in_for_none(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{index}")
     table.upsert(records(("a", "x", 1, 1.0)))
     table.upsert(records(("b", "x", 1, 1.0)))
-    [before] = table.snapshot().slices.values()
+    [before] = opened_table(table).snapshot().slices.values()
     table.close()
     shutil.copytree(index, behind)
     with open_table(table.location) as opened:

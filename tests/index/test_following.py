@@ -54,14 +54,14 @@ def change(table: Table, kind: str, what: object) -> None:
 
 
 def snapshot_of(table: Table) -> Snapshot:
-    return Snapshot.now(table.definition)
+    return Snapshot.now(opened_table(table).definition)
 
 
 def copy_of(table: Table) -> Copy:
     """All locations, as the files have them."""
     index = opened_table(table).index
     assert isinstance(index, FileIndex)
-    locator = index.locator_of(index.sync(table.definition).snapshot)
+    locator = index.locator_of(index.sync(opened_table(table).definition).snapshot)
     found = pa.concat_tables(list(locator.stored(locator.candidates(None))) or [LOCATION_SCHEMA.empty_table()])
     return Position.of(locator.snapshot), found.select(["record_key", "partition_path", "file_id"])
 
@@ -143,13 +143,13 @@ def test_commit_without_journal_cannot_be_followed(tmp_path: Path) -> None:
     table = create(tmp_path / "t")
     copy = copy_of(table)
     damaged = table.upsert(records(("a", "x", 1, 1.0))).instant or ""
-    for file in table.definition.storage.list_files(paths.journal_folder(damaged)):
+    for file in opened_table(table).definition.storage.list_files(paths.journal_folder(damaged)):
         if file.name.endswith(".parquet"):
-            table.definition.storage.write_bytes(file.path, b"no parquet")
+            opened_table(table).definition.storage.write_bytes(file.path, b"no parquet")
     assert unseen_writes(copy[0], snapshot_of(table)) == (damaged,)
-    assert relocations_of(table.definition.storage, damaged) is None
+    assert relocations_of(opened_table(table).definition.storage, damaged) is None
     forget_the_journal(table, damaged)
-    assert relocations_of(table.definition.storage, damaged) is None
+    assert relocations_of(opened_table(table).definition.storage, damaged) is None
 
 
 def test_copy_of_other_table_is_useless(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from rli import (
 )
 from rli.hudi.bucket_index import bucket_hashes, bucket_of_file_id
 from rli.hudi.hashing_config import FOLDER
+from rli.table.table import opened_table
 from tests.support.tables import SCHEMA, check_stored, records
 
 ONE_BUCKET = [
@@ -43,7 +44,7 @@ def create(folder: Path, index: str = "bucket:?buckets=4", **settings: Any) -> T
 
 def buckets_of(table: Table) -> dict[tuple[str, int], int]:
     """How many file groups each bucket has, of each partition."""
-    slices = table.snapshot().slices
+    slices = opened_table(table).snapshot().slices
     return dict(Counter((group.partition_path, bucket_of_file_id(group.file_id) or 0) for group in slices))
 
 

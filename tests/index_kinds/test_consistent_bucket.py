@@ -30,6 +30,7 @@ from rli.index.consistent_bucket.rings import ring_of, stored_ring
 from rli.index.consistent_bucket.settings import ConsistentBucketSettings
 from rli.index.hashed.settings import HashSettings
 from rli.model import FileGroupId
+from rli.table.table import opened_table
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.snapshot import Snapshot
 from tests.crash.writes import pointed
@@ -62,7 +63,7 @@ def versions(*keys: str, ts: int = 1, city: str = "x") -> pa.Table:
 
 def ring(table: Table, partition_path: str = "x") -> Ring:
     settings = ConsistentBucketSettings.parse(table.index.url)
-    return ring_of(table.snapshot(), partition_path, settings.hashed)
+    return ring_of(opened_table(table).snapshot(), partition_path, settings.hashed)
 
 
 def owners(table: Table, keys: list[str]) -> list[str]:
@@ -494,7 +495,7 @@ def test_part_of_key_may_be_hashed(tmp_path: Path) -> None:
         tmp_path / "t", record_key=["id", "city"], ordering="ts", index="consistent-bucket:?buckets=8&fields=city"
     )
     table.upsert(records(*((f"k{number}", "xyz"[number % 3], 1, 1.0) for number in range(60))))
-    assert len(table.snapshot().slices) <= 3
+    assert len(opened_table(table).snapshot().slices) <= 3
     assert table.verify_index().agrees
 
 

@@ -309,7 +309,7 @@ def test_commit_is_made_once_despite_outage(tmp_path: Path, monkeypatch: pytest.
         if reached is failing:
             # As if another process had taken the lease over meanwhile.
             settings = table.settings.model_copy(update={"index_url": OTHER.format(folder=tmp_path)})
-            table.definition.storage.write_bytes(paths.SETTINGS, settings.to_json())
+            opened_table(table).definition.storage.write_bytes(paths.SETTINGS, settings.to_json())
 
     monkeypatch.setattr(LmdbStore, "read_control", unless_gone)
     result = table.upsert(records(("k", "y", 2, 2.0)), on_step=on_step)
@@ -450,9 +450,9 @@ def test_index_of_caller_is_not_migrated(tmp_path: Path) -> None:
 
 def test_one_process_migrates_at_a_time(tmp_path: Path) -> None:
     table = new_table(tmp_path)
-    held = TableLease(shared_records(table.definition, opened_table(table).index), name=MIGRATION_LEASE).hold(
-        "another migration"
-    )
+    held = TableLease(
+        shared_records(opened_table(table).definition, opened_table(table).index), name=MIGRATION_LEASE
+    ).hold("another migration")
     with held, pytest.raises(LeaseBusyError, match="another process holds the migration-lease"):
         table.migrate_index(OTHER.format(folder=tmp_path), timeout=0.1)
     assert table.migrate_index(OTHER.format(folder=tmp_path), timeout=60).is_former_kept

@@ -22,6 +22,7 @@ from rli import (
     TransactionMismatchError,
     open_table,
 )
+from rli.table.table import opened_table
 from tests.support.index_kinds import KINDS, Kind, stored_rows
 from tests.support.soak import cases
 from tests.support.steps import Once
@@ -129,7 +130,7 @@ def cluster(table: Table, kind: Kind) -> None:
 
 
 def require_refused_if_absent(table: Table, paths: list[str]) -> None:
-    if not {group.partition_path for group in table.snapshot().slices}.issuperset(paths):
+    if not {group.partition_path for group in opened_table(table).snapshot().slices}.issuperset(paths):
         with pytest.raises(InvalidInputError, match="no such partitions"):
             table.drop_partitions(paths)
 

@@ -12,6 +12,7 @@ import pytest
 import rli
 from rli.hudi.bucket_index import bucket_of_file_id
 from rli.hudi.hashing_config import FOLDER
+from rli.table.table import opened_table
 from tests.support.histories import Layout
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import newest_only, write_options
@@ -115,5 +116,5 @@ def _records(rows: Sequence[tuple[str, str | None, str]], ts: int) -> pa.Table:
 
 
 def _file_groups(table: rli.Table) -> dict[tuple[str, int | None], int]:
-    groups = table.snapshot().slices
+    groups = opened_table(table).snapshot().slices
     return dict(Counter((group.partition_path, bucket_of_file_id(group.file_id)) for group in groups))

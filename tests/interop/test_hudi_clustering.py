@@ -12,6 +12,7 @@ import pytest
 
 import rli
 from rli.model import FileGroupId
+from rli.table.table import opened_table
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.children import was_killed
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
@@ -130,7 +131,7 @@ def test_clustering_after_hudi_upgraded_the_table(engine: HudiEngine, tmp_path: 
     clustering = {"hoodie__clustering__inline": "true", "hoodie__clustering__inline__max__commits": "1"}
     _hudi_upserts(engine, history, [trip("a1", ts=50)], **clustering)
     _require_all_agree(engine, history)
-    last = history.table.snapshot().timeline.completed_writes[-1]
+    last = opened_table(history.table).snapshot().timeline.completed_writes[-1]
     assert last.action == "replacecommit"
     _hudi_rolls_back(engine, history, last.time)
     history.table.sync_index()
@@ -157,7 +158,7 @@ def test_hudi_cleans_and_archives_our_clustering(engine: HudiEngine, tmp_path: P
     history = _history(tmp_path)
     replaced = _base_files(history)
     clustered = _cluster(history)
-    replaced -= history.table.snapshot().slices.keys()
+    replaced -= opened_table(history.table).snapshot().slices.keys()
     timestamps = iter(range(10, 17))
     while replaced & _base_files(history) or clustered in {instant.time for instant in history.table.timeline()}:
         ts = next(timestamps)
@@ -195,5 +196,5 @@ def test_killed_clustering_blocks_nobody(engine: HudiEngine, tmp_path: Path) -> 
         history.upsert([trip("b1", city=f"Lima{ts}", ts=ts)])
     _cluster(history)
     _require_all_agree(engine, history)
-    assert history.table.snapshot().timeline.pending == ()
+    assert opened_table(history.table).snapshot().timeline.pending == ()
     history.table.close()

@@ -17,6 +17,7 @@ from rli import Table
 from rli.hudi.consistent_hashing import Ring, folder_of, key_hashes
 from rli.index.consistent_bucket.rings import ring_of
 from rli.index.hashed.settings import HashSettings
+from rli.table.table import opened_table
 from tests.support.histories import SCHEMA, Layout, trip
 from tests.support.hudi import HudiEngine, HudiError
 from tests.support.hudi_options import newest_only, write_options
@@ -89,7 +90,7 @@ def _as_merge_on_read(table: Path, copy: Path) -> Path:
 
 
 def _ring(table: Table, city: str) -> Ring:
-    return ring_of(table.snapshot(), city, HashSettings(2))
+    return ring_of(opened_table(table).snapshot(), city, HashSettings(2))
 
 
 def _trips(city: str, numbers: range, ts: int) -> pa.Table:

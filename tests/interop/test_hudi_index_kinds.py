@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rli
+from rli.table.table import opened_table
 from rli.view.file_slice_reader import FileSliceReader
 from tests.support.histories import SCHEMA, Layout, trip
 from tests.support.hudi import HudiEngine
@@ -123,7 +124,7 @@ def test_keys_are_found_by_hudis_filters(engine: HudiEngine, tmp_path: Path, fil
 
 
 def _readers(table: rli.Table) -> Iterator[FileSliceReader]:
-    snapshot = table.snapshot()
+    snapshot = opened_table(table).snapshot()
     for file_slice in snapshot.slices.values():
         with snapshot.reader(file_slice) as reader:
             yield reader

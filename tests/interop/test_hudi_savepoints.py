@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
+from rli.table.table import opened_table
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
@@ -89,7 +90,7 @@ def test_hudi_savepoints_are_restored_and_removed(engine: HudiEngine, tmp_path: 
     first = [trip("c"), trip("a", city="Rome", ts=2)]
     _hudi_writes(engine, history, first, upgrade=True)
     history.expect_upserted(first)
-    latest = history.table.snapshot().timeline.latest_write
+    latest = opened_table(history.table).snapshot().timeline.latest_write
     assert latest is not None
     assert _call(engine, history, "create_savepoint", commit_time=latest.time) == [["True"]]
     _we_write(history, trip("a", city="Lima", ts=3), trip("wrong"))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rli
+from rli.table.table import opened_table
 from tests.support.children import was_killed
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
@@ -101,7 +102,7 @@ def test_killed_writer_leftovers_are_harmless(engine: HudiEngine, tmp_path: Path
     history.upsert([trip("c", ts=20)])
     _hudi_upserts(engine, history, [trip("c", city="Rome", ts=21)])
     _require_all_agree(engine, history)
-    timeline = history.table.snapshot().timeline
+    timeline = opened_table(history.table).snapshot().timeline
     assert timeline.pending == ()
     times = {instant.time for instant in timeline.completed_writes}
     assert {path.stem.rpartition("_")[2] for path in history.path.glob("[!.]*/*.parquet")} <= times

@@ -12,6 +12,7 @@ import pytest
 
 import rli
 from rli.hudi.meta_columns import PARTITION_PATH, RECORD_KEY
+from rli.table.table import opened_table
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, WIDER_SCHEMA, History, Layout, new_history, trip, write_history
 from tests.support.hudi import HudiEngine, HudiError
@@ -254,13 +255,13 @@ def test_other_operations_of_hudi_are_followed(engine: HudiEngine, tmp_path: Pat
     require_agreement(history)
 
     with pytest.raises(rli.UnsupportedTableError, match="another engine"):
-        history.table.rollback(history.table.snapshot().timeline.completed_writes[-1].time)
+        history.table.rollback(opened_table(history.table).snapshot().timeline.completed_writes[-1].time)
     require_agreement(history)
     history.table.close()
 
 
 def _last_operation(history: History) -> str:
-    snapshot = history.table.snapshot()
+    snapshot = opened_table(history.table).snapshot()
     return snapshot.change(snapshot.timeline.completed_writes[-1]).operation
 
 

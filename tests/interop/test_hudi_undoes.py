@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
+from rli.table.table import opened_table
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
@@ -31,7 +32,7 @@ def _hudi_writes(engine: HudiEngine, history: History, rows: list[Row], operatio
 
 
 def _last_commit(history: History) -> str:
-    latest = history.table.snapshot().timeline.latest_write
+    latest = opened_table(history.table).snapshot().timeline.latest_write
     assert latest is not None
     return latest.time
 

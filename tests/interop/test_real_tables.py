@@ -17,6 +17,7 @@ from rli.hudi.meta_columns import PARTITION_PATH, RECORD_KEY
 from rli.hudi.properties import load_properties
 from rli.index.table_files.locator import KeyColumnLocator
 from rli.storage import Storage
+from rli.table.table import opened_table
 from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.hudi_tables import TABLES, unzip_hudi_table
 from tests.support.rows import sorted_rows
@@ -217,7 +218,7 @@ def _properties_that_stay(path: Path) -> dict[str, str]:
 def test_footers_locate_every_stored_key(name: str, tmp_path: Path) -> None:
     table = rli.open_table(unzip_hudi_table(name, tmp_path))
     table.bootstrap_index("bloom:")
-    joined = KeyColumnLocator(table.snapshot(), rli.Scope.PARTITION)
+    joined = KeyColumnLocator(opened_table(table).snapshot(), rli.Scope.PARTITION)
     stored = pa.concat_tables(joined.stored(joined.candidates(None)))
     keys = stored.column("record_key").unique().to_pylist()
     found = table.lookup([*keys, *(f"{key}x" for key in keys)])

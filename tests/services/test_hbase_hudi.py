@@ -22,6 +22,7 @@ from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.store.health import SupportsHealth
 from rli.store.registry import open_store
+from rli.table.table import opened_table
 from tests.support.docker import Service
 from tests.support.hbase import flush, happybase_connection, hbase_url, new_table
 from tests.support.hbase_hudi import hudi_row, rows_in
@@ -297,7 +298,7 @@ def test_a_table_keeps_such_an_index(hbase: Service, tmp_path: Path) -> None:
 
 def known_group(history: History) -> tuple[str, str]:
     """File id and partition path of a file group of the table."""
-    group = next(iter(history.table.snapshot().slices))
+    group = next(iter(opened_table(history.table).snapshot().slices))
     return group.file_id, group.partition_path
 
 

@@ -22,6 +22,7 @@ from rli.index.record.index_alone import IndexAlone
 from rli.index.record.log.state import LogState
 from rli.model import FileGroupId
 from rli.store.registry import open_store
+from rli.table.table import opened_table
 from rli.testing.batches import entries_of, key_batch
 from rli_redis import RedisStore
 from rli_redis.scripts import LIST_CONTROL, NOTE_SEGMENTS
@@ -667,7 +668,7 @@ def at_point(table: rli.Table, point: str, happen: Callable[[], None]) -> None:
             waiting.pop()()
 
     storage = PointedStorage(table.location, {}, at_point=pass_point)
-    table._opened.definition = replace(table.definition, storage=storage)  # noqa: SLF001
+    table._opened.definition = replace(opened_table(table).definition, storage=storage)  # noqa: SLF001
 
 
 @pytest.mark.invariant("P43")

@@ -10,6 +10,7 @@ import pytest
 
 import rli
 from rli.store.credentials import VARIABLE as CREDENTIALS
+from rli.table.table import opened_table
 from rli_redis.log_in import HOSTS_VARIABLE, PASSWORD_VARIABLE
 from tests.support.docker import Service
 from tests.support.indexes import record_index
@@ -77,7 +78,7 @@ def test_commands_use_and_hide_password(
     assert table.lookup(["k1"]).num_rows == 1
     for shown in (
         table,
-        table.definition,
+        opened_table(table).definition,
         table.settings,
         table.index,
         record_index(table).store,

@@ -14,6 +14,7 @@ from rli import Table
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.index.record.table.index import RecordTableIndex
+from rli.table.table import opened_table
 from tests.support.faults import PointedStorage, PointedStore
 from tests.support.indexes import record_index
 
@@ -60,7 +61,7 @@ class _Store(PointedStore):
 def under(death: Death, table: Table, folder: Path) -> Table:
     """The same table, on which an executor dies."""
     kill = KillExecutor(death, folder)
-    dangerous = Table(replace(table.definition, storage=PointedStorage(table.location, at_point=kill)))
+    dangerous = Table(replace(opened_table(table).definition, storage=PointedStorage(table.location, at_point=kill)))
     index = record_index(table)
     dangerous._opened._index = RecordTableIndex(_Store(index.store, kill), index.settings, index.limits)  # noqa: SLF001
     return dangerous

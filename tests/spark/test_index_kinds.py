@@ -188,7 +188,7 @@ def test_bucket_never_gets_two_file_groups(spark: SparkSession, tmp_path: Path, 
     rival = once(step, lambda: other.upsert(records(("theirs", "new", 1, 1.0))))
     result = rli_spark.upsert(frame(spark, [("ours", "new", 1, 1.0)]), table, on_step=rival)
     assert (result.inserted, result.attempts) == (1, 2)
-    assert len(table.snapshot().slices.of_partitions(["new"])) == 1
+    assert len(opened_table(table).snapshot().slices.of_partitions(["new"])) == 1
     assert len(rows_of(table)) == 3
 
 

@@ -48,7 +48,7 @@ class Damage:
     """Changes the files of a request as an attempt begins, and puts them back after some attempts."""
 
     def __init__(self, table: rli.Table, change: Callable[[pa.Table], pa.Table], attempts: int) -> None:
-        self._storage, self._change, self._left = table.definition.storage, change, attempts
+        self._storage, self._change, self._left = opened_table(table).definition.storage, change, attempts
         self._original: dict[str, bytes] = {}
 
     def __call__(self, step: Step) -> None:
@@ -97,13 +97,13 @@ def test_a_void_attempt_is_tried_again(spark: SparkSession, table: rli.Table) ->
 
 
 def test_removed_request_is_not_empty(spark: SparkSession, table: rli.Table) -> None:
-    shared = shared_records(table.definition, opened_table(table).index)
+    shared = shared_records(opened_table(table).definition, opened_table(table).index)
 
     def remove(step: Step) -> None:
         if step is Step.INFLIGHT:
             for name, holder in shared.scan_control("request/"):
                 assert shared.compare_and_set(name, holder, None)
-            remove_abandoned_requests(table.definition.storage, signs_of_requests(shared))
+            remove_abandoned_requests(opened_table(table).definition.storage, signs_of_requests(shared))
 
     frame = spark.createDataFrame(BATCH, "id string, city string, ts long, v double")
     with pytest.raises(rli.LeaseLostError, match="write the records again"):

@@ -44,7 +44,7 @@ def found(table: rli.Table, state: Kept, *keys: str) -> list[str] | None:
     """The partitions that the state knows of some keys; None where it cannot tell. Keys are forgotten at once."""
     _SEEN.clear()
     rows = packed(pa.table({work_rows.RECORD_KEY: pa.array(keys)}))
-    tagger = BucketTagger(table.definition, "stream", 1, 1e-6)
+    tagger = BucketTagger(opened_table(table).definition, "stream", 1, 1e-6)
     (told,) = tagger((0,), [pd.DataFrame({DATA: [rows], ROWS: [len(keys)], HASHES: [0]})], cast("GroupState", state))
     (locations,) = told[FOUND]
     return None if locations is None else unpack(locations)["partition_path"].to_pylist()
@@ -53,7 +53,7 @@ def found(table: rli.Table, state: Kept, *keys: str) -> list[str] | None:
 def test_forgotten_moved_key_is_not_new(tmp_path: Path) -> None:
     table, state = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", index="simple:"), Kept()
     table.insert(records(("a", "x", 1, 1.0)))
-    position = Position.of(Snapshot.now(table.definition.reloaded()))
+    position = Position.of(Snapshot.now(opened_table(table).definition.reloaded()))
     state.update(LocationState.new(1, position, table.lookup(["a"]).select(LOCATION)).to_stored())
     assert found(table, state, "b") == []
     table.insert(records(("a", "y", 1, 1.0)))

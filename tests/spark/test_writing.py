@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import rli
 import rli_spark
 from rli.codec import entries
+from rli.table.table import opened_table
 from tests.support.indexes import record_index
 from tests.support.lanes import first_on_every_spark
 from tests.support.rows import sorted_rows
@@ -197,9 +198,9 @@ def test_small_files_fill_and_large_split(spark: SparkSession, table: rli.Table)
     )
     first = rli_spark.upsert(rows, table)
     assert first.files_created > 1
-    files = len(table.snapshot().slices)
+    files = len(opened_table(table).snapshot().slices)
     rli_spark.upsert(frame(spark, ("new", "Rome", 1, 1.0)), table)
-    assert len(table.snapshot().slices) == files
+    assert len(opened_table(table).snapshot().slices) == files
     assert table.verify_index().agrees
 
 

@@ -26,6 +26,7 @@ import rli_spark
 from rli.file_group import work_rows
 from rli.file_group.writer import FileGroupTarget, WriteContext, write_file_groups
 from rli.index.record.entries.limits import IndexLimits
+from rli.table.table import opened_table
 from tests.spark.executor_deaths import Death, under
 from tests.support.indexes import limit_index
 from tests.support.java import SHORT_LIVED
@@ -133,12 +134,12 @@ class Saboteur:
 
     def write_late(self) -> None:
         """An attempt that the driver never heard of finishes after the commit was published."""
-        snapshot = self.table.snapshot()
+        snapshot = opened_table(self.table).snapshot()
         instant = snapshot.timeline.completed_writes[-1].time
         group, base = next(iter(snapshot.slices.items()))
         schema = snapshot.schema
         assert schema is not None
-        context = WriteContext(self.table.definition.storage, instant, schema, None, ("city",), "zstd")
+        context = WriteContext(opened_table(self.table).definition.storage, instant, schema, None, ("city",), "zstd")
         row: dict[str, list[object]] = {name: [None] for name in work_rows.work_schema(schema).names}
         row |= {work_rows.RECORD_KEY: ["late"], work_rows.CHANGE: [1], "id": ["late"], "city": ["0"], "fare": [9.9]}
         rows = pa.table(row).select(work_rows.work_schema(schema).names).cast(work_rows.work_schema(schema))

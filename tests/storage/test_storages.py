@@ -26,6 +26,7 @@ from rli import LeaseLostError, SettingsError, StoreUnavailableError, Unsupporte
 from rli.publication.fence import Fence, remove_unfinished_drafts, settle_prepared
 from rli.storage import Storage
 from rli.storage.object_deletions import delete_objects
+from rli.table.table import opened_table
 from rli.view import paths
 from tests.support.object_store import ObjectStore
 from tests.support.requests import at_requests
@@ -93,7 +94,7 @@ def test_dead_writer_files_take_few_requests(object_store: ObjectStore) -> None:
     location = f"s3://{object_store.new_bucket()}/t"
     dead = "20240101000000000"
     with create_table(location, record_key="id", index="memory:dead", storage_options=object_store.options) as table:
-        storage = table.definition.storage
+        storage = opened_table(table).definition.storage
         listed = [f"{uuid4()}-0_{number}-0-0_{dead}.parquet" for number in range(100)]
         storage.write_bytes(f".hoodie/.rli/work/{dead}/manifest.json", json.dumps(listed).encode())
         for name in listed[:3]:
@@ -318,8 +319,8 @@ def test_foreign_writes_are_seen_at_once(object_store: ObjectStore, tmp_path: Pa
         assert len(rows_of(ours)) == version + 1
     assert ours.verify_index().agrees
     stored = b"".join(
-        theirs.definition.storage.read_bytes(file.path) or b""
-        for file in theirs.definition.storage.list_files(".hoodie")
+        opened_table(theirs).definition.storage.read_bytes(file.path) or b""
+        for file in opened_table(theirs).definition.storage.list_files(".hoodie")
     )
     assert b"anything" not in stored
 
@@ -339,7 +340,7 @@ def test_unwritable_table_can_be_read(tmp_path: Path) -> None:
     with open_table("memory://copy") as read_only:
         assert rows_of(read_only) == rows_of(table)
         with pytest.raises(UnsupportedTableError, match="conditional writes"):
-            read_only.definition.storage.write_bytes("f", b"")
+            opened_table(read_only).definition.storage.write_bytes("f", b"")
         memory.rm("/copy", recursive=True)
 
 
@@ -390,7 +391,7 @@ def test_contents_of_a_successor_stay(object_store: ObjectStore, remove: Callabl
     """A process that has lost the lease lists drafts after their contents were written, and before their decisions were."""
     location = f"s3://{object_store.new_bucket()}/t"
     table = create_table(location, record_key="id", index="memory:successor", storage_options=object_store.options)
-    storage, contents = table.definition.storage, list[str]()
+    storage, contents = opened_table(table).definition.storage, list[str]()
 
     def require_held() -> None:
         raise LeaseLostError("another process took over")
@@ -400,7 +401,7 @@ def test_contents_of_a_successor_stay(object_store: ObjectStore, remove: Callabl
         if request == "put" and found and not contents:
             contents.extend(found)
             with suppress(LeaseLostError):
-                remove(Fence(table.definition, require_held))
+                remove(Fence(opened_table(table).definition, require_held))
 
     with at_requests(remove_before_decision):
         draft = storage.draft(f"{paths.PREPARED}/next", b"plan")
@@ -415,12 +416,12 @@ def test_clean_removes_unannounced_dead_drafts(object_store: ObjectStore) -> Non
     location = f"s3://{object_store.new_bucket()}/t"
     table = create_table(location, record_key="id", index="memory:drafts", storage_options=object_store.options)
     table.upsert(pa.table({"id": ["a"]}))
-    storage = table.definition.storage
+    storage = opened_table(table).definition.storage
     # A writer died after it had written the content, another one after it had announced its plan.
     content = f".hoodie/.rli/undoing/drafts/20240531120000000.rollback.{'0a' * 16}"
     storage.write_bytes(content, b"content")
     draft = storage.draft(".hoodie/.rli/services/20240531120000000.clean", b"plan")
-    remove_unfinished_drafts(Fence(table.definition, lambda: None))
+    remove_unfinished_drafts(Fence(opened_table(table).definition, lambda: None))
     assert not storage.exists(content)
     assert storage.publish(draft, "x")
     assert storage.read_bytes("x") == b"plan"

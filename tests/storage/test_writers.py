@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rli import ConflictError, LeasePlace, Step, Table, create_table, open_table
+from rli.table.table import opened_table
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Point, clients, history_of
 from tests.concurrency.history import Committed, Read, Refused, Upsert
@@ -73,7 +74,7 @@ class Copies:
         with new_table(server, index_url(self._template), LeasePlace.INDEX) as table:
             table.upsert(records(*FIRST))
             table.upsert(records(*SECOND))
-            self._bucket = table.definition.storage.root.partition("/")[0]
+            self._bucket = opened_table(table).definition.storage.root.partition("/")[0]
 
     def make(self) -> Path:
         """A folder for ``open_copy``."""
@@ -178,7 +179,7 @@ def test_lease_successor_fences_predecessor(
 
 def other_index(table: Table, url: str) -> str:
     """Make another index of a table."""
-    with open_table(table.location, index=url, storage_options=table.definition.storage.options) as other:
+    with open_table(table.location, index=url, storage_options=opened_table(table).definition.storage.options) as other:
         other.bootstrap_index(shards=3)
     return url
 

@@ -11,6 +11,7 @@ from rli.hudi.file_names import LogFileName
 from rli.hudi.timeline.commit_metadata import AppendedTo, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action
 from rli.model import FileGroupId
+from rli.table.table import opened_table
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.snapshot import Snapshot
 
@@ -55,7 +56,7 @@ def append_log(table: Table, partition_path: str, size: int = 10) -> WriteStat:
         partition_path: of its only file group, which gets the log file.
         size: bytes of the log file.
     """
-    before = table.snapshot()
+    before = opened_table(table).snapshot()
     group, layout = group_in(before, partition_path), before.timeline.layout
     # Table version 6 names the base file's instant.
     named = DELTA if layout.keeps_completion_times else before.slices[group].instant

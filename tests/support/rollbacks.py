@@ -12,7 +12,7 @@ from rli.view.snapshot import Snapshot
 
 def roll_back_in_part(table: Table, instant: str) -> None:
     """Begin a rollback whose process dies when the commit is pending again."""
-    definition = table.definition
+    definition = opened_table(table).definition
     with exclusive(definition, opened_table(table).index, "rollback") as lease:
         [completed] = (found for found in table.timeline() if found.time == instant)
         snapshot, fence = Snapshot.now(definition), Fence(definition, lease.require_held)

@@ -60,7 +60,7 @@ def commit_version(table: Table, version: int) -> str:
 def turn_into_version_9(table: Table) -> None:
     """Make an empty table one of version 9, as Hudi 1.1 and later do."""
     assert table.timeline() == ()
-    definition = table.definition.reloaded()
+    definition = opened_table(table).definition.reloaded()
     changes = {
         Key.VERSION: "9",
         Key.LAYOUT_VERSION: "2",
@@ -104,7 +104,7 @@ def by_key(rows: Iterable[Mapping[str, Any]], key: str = "id") -> dict[str, Row]
 
 def live_files(table: Table) -> dict[str, pq.ParquetFile]:
     """The live base files by their path in the table."""
-    snapshot, storage = table.snapshot(), table.definition.storage
+    snapshot, storage = opened_table(table).snapshot(), opened_table(table).definition.storage
     return {
         file.path: pq.ParquetFile(storage.filesystem.open_input_file(storage.full_path(file.path)))
         for file_slice in snapshot.slices.values()
@@ -124,7 +124,7 @@ def check_stored(table: Table) -> None:
 def stray_files(table: Table, instant: str) -> set[str]:
     """Base files with the name of a commit, the table's last one, that are not of the table."""
     folder = Path(table.location)
-    live = {file.path for file_slice in table.snapshot().slices.values() for file in file_slice.files}
+    live = {file.path for file_slice in opened_table(table).snapshot().slices.values() for file in file_slice.files}
     return {str(file.relative_to(folder)) for file in folder.rglob(f"*_{instant}.parquet")} - live
 
 
@@ -149,14 +149,16 @@ def check_base_file(table: Table, path: str, file: pq.ParquetFile) -> None:
         assert footer[b"hoodie_min_record_key"].decode() == ordered[0]
         assert footer[b"hoodie_max_record_key"].decode() == ordered[-1]
     assert b"ARROW:schema" not in footer
-    metadata = table.definition.storage.read_bytes(posixpath.join(partition_path, ".hoodie_partition_metadata"))
+    metadata = opened_table(table).definition.storage.read_bytes(
+        posixpath.join(partition_path, ".hoodie_partition_metadata")
+    )
     assert b"partitionDepth=" in (metadata or b"")
 
 
 def assert_nothing_left_over(table: Table) -> None:
     """No work folders, writers' records, lease, pending instants, stray base files or temporary files."""
-    storage = table.definition.storage
-    timeline = table.snapshot().timeline
+    storage = opened_table(table).definition.storage
+    timeline = opened_table(table).snapshot().timeline
     assert timeline.pending == ()
     for folder in (paths.WORK, paths.REQUESTS, paths.UNDOING, paths.ARCHIVING):
         assert [*storage.list_folders(folder), *storage.list_files(folder, recursive=True)] == []
@@ -206,9 +208,10 @@ def fingerprint_of_store(store: Store, shards: int) -> dict[str, str]:
 
 def check_archived(table: Table) -> list[tuple[str, str]]:
     """Times and actions of the archived instants, in the order of the archive, by readers of Hudi's formats alone."""
-    storage, folder = table.definition.storage, table.definition.timeline_layout.archive_folder
+    definition = opened_table(table).definition
+    storage, folder = definition.storage, definition.timeline_layout.archive_folder
     content = {file.name: storage.read_bytes(file.path) or b"" for file in storage.list_files(folder)}
-    if table.definition.properties.layout_version == 1:
+    if definition.properties.layout_version == 1:
         names = [name for name in content if name.startswith(".commits_.archive.")]
         names.sort(key=lambda name: int(name.split(".")[3].split("_")[0]))
         return [found for name in names for found in _entries_of_log_file(content[name])]

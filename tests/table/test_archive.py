@@ -23,6 +23,7 @@ from rli import (
 from rli.model import Step
 from rli.publication.fence import Fence
 from rli.services.archive import ArchiveResult, archive
+from rli.table.table import opened_table
 from rli.view import paths
 from tests.support.faults import PointedStorage
 from tests.support.steps import Once
@@ -220,7 +221,7 @@ def test_stale_index_requires_bootstrap_after_archive(version: int, tmp_path: Pa
 def test_reader_misses_nothing_during_archive(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     instants = [_commit(table, version) for version in range(6)]
     rows = rows_of(table)
-    timeline = table.snapshot().timeline
+    timeline = opened_table(table).snapshot().timeline
     list_files = type(timeline.storage).list_files
     other = open_table(table.location)
     listed: list[str] = []
@@ -246,7 +247,7 @@ def test_killed_archive_is_finished_next(reached: str, table: Table, tmp_path: P
         _commit(table, version)
     before = Path(shutil.copytree(table.location, tmp_path / "before"))
     table.archive(keep_commits=2)
-    layout = table.definition.timeline_layout
+    layout = opened_table(table).definition.timeline_layout
     # The table as the archive found it, with what it had done when it was killed.
     shutil.rmtree(before / layout.archive_folder, ignore_errors=True)
     shutil.copytree(Path(table.location, layout.archive_folder), before / layout.archive_folder)
@@ -299,8 +300,9 @@ def test_who_lost_the_lease_archives_nothing(table: Table) -> None:
     instants = [_commit(table, version) for version in range(4)]
     state = rows_of(table.read(as_of=instants[1]))
     other = open_table(table.location)
+    definition = opened_table(table).definition
     with pytest.raises(LeaseLostError, match="nothing was archived"):
-        archive(table.definition, 1, Fence(table.definition, lambda: assert_restored(other, instants[1])))
+        archive(definition, 1, Fence(definition, lambda: assert_restored(other, instants[1])))
     assert rows_of(table) == state
     assert check_archived(table) == []
     assert _times(table) == instants[:2]
@@ -322,7 +324,7 @@ def test_paused_archive_removes_nothing_newer(table: Table) -> None:
             later.extend(_commit(other, version) for version in (4, 5))
             other.restore(later[0])
 
-    definition = replace(table.definition, storage=PointedStorage(table.location, at_point=succeed))
+    definition = replace(opened_table(table).definition, storage=PointedStorage(table.location, at_point=succeed))
     assert archive(definition, 1, Fence(definition, lambda: None)).instants_archived == 3
     assert _times(table) == [instants[3], later[0]]
     assert check_archived(table) == [(time, "commit") for time in instants[:3]]
@@ -340,12 +342,12 @@ def test_dry_run_foretells_planned_cleans(table: Table) -> None:
         if point.startswith("before delete") and point.endswith(".parquet"):
             raise InterruptedError(point)
 
-    dying = Table(replace(table.definition, storage=PointedStorage(table.location, at_point=die)))
+    dying = Table(replace(opened_table(table).definition, storage=PointedStorage(table.location, at_point=die)))
     with pytest.raises(InterruptedError):
         dying.clean(keep_commits=1)
-    for mark in table.definition.storage.list_files(paths.SERVICES):
+    for mark in opened_table(table).definition.storage.list_files(paths.SERVICES):
         # Other engines leave none.
-        table.definition.storage.delete_files([mark.path])
+        opened_table(table).definition.storage.delete_files([mark.path])
     for version in (4, 5):
         _commit(table, version)
     foretold = table.archive(keep_commits=1, dry_run=True)
@@ -360,7 +362,7 @@ def test_archive_takes_no_foreign_name(table: Table) -> None:
     for version in range(4):
         _commit(table, version)
     rows, instants = rows_of(table), _times(table)
-    folder = table.definition.timeline_layout.archive_folder
+    folder = opened_table(table).definition.timeline_layout.archive_folder
     foreign: list[Path] = []
 
     def take(point: str) -> None:
@@ -368,12 +370,12 @@ def test_archive_takes_no_foreign_name(table: Table) -> None:
             foreign.append(Path(table.location, point.removeprefix("before publish ")))
             foreign[0].write_bytes(b"of another engine")
 
-    definition = replace(table.definition, storage=PointedStorage(table.location, at_point=take))
-    journals = table.definition.storage.list_folders(paths.JOURNAL)
+    definition = replace(opened_table(table).definition, storage=PointedStorage(table.location, at_point=take))
+    journals = opened_table(table).definition.storage.list_folders(paths.JOURNAL)
     with pytest.raises(ConflictError, match=r"another engine archived.*nothing was archived"):
         archive(definition, 1, Fence(definition, lambda: None))
     assert _times(table) == instants
-    assert table.definition.storage.list_folders(paths.JOURNAL) == journals
+    assert opened_table(table).definition.storage.list_folders(paths.JOURNAL) == journals
     foreign[0].unlink()
     assert table.archive(keep_commits=1).instants_archived == 3
     assert rows_of(table) == rows

@@ -30,6 +30,7 @@ from rli import (
     open_index,
     open_table,
 )
+from rli.table.table import opened_table
 from tests.support.tables import check_stored, fingerprint, live_files, records, rows_of
 
 GOOD = records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0))
@@ -501,7 +502,9 @@ def test_foreign_manifest_deletes_no_files(trips: Table, tmp_path: Path) -> None
     rows = rows_of(trips)
     work = tmp_path / "trips/.hoodie/.rli/work/20240101000000000"
     work.mkdir(parents=True)
-    committed = [file.path for file in trips.definition.storage.list_files("x") if file.path.endswith(".parquet")]
+    committed = [
+        file.path for file in opened_table(trips).definition.storage.list_files("x") if file.path.endswith(".parquet")
+    ]
     (work / "manifest.json").write_text(json.dumps(committed))
     trips.upsert(records(("c", "x", 1, 1.0)))
     assert rows_of(trips)[: len(rows)] == rows

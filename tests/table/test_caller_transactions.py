@@ -13,6 +13,7 @@ import pytest
 
 from rli import ConflictError, InvalidInputError, Step, Table, TransactionMismatchError, create_table, open_table
 from rli.commit.recovery import undo_unpublished
+from rli.table.table import opened_table
 from rli.view import paths
 from rli.view.snapshot import Snapshot
 from tests.crash.writes import die, pointed
@@ -302,7 +303,7 @@ def test_failed_write_leaves_transaction_uncommitted(table: Table) -> None:
 
 def test_caller_metadata_is_kept_with_commit(table: Table) -> None:
     result = table.upsert(records(("a", "x", 1, 1.0)), metadata={"offset": "17", "é": "ü"}, transaction=(JOB, 1))
-    snapshot = Snapshot.now(table.definition.reloaded())
+    snapshot = Snapshot.now(opened_table(table).definition.reloaded())
     commit = snapshot.change(snapshot.timeline.find(result.instant or ""))
     assert (commit.caller_metadata, commit.transaction) == ({"offset": "17", "é": "ü"}, (JOB, 1))
     unchanged = table.delete(["nobody"], metadata={"offset": "18"})
@@ -374,10 +375,10 @@ def test_record_promoted_during_undo_is_removed(table: Table) -> None:
     writer.start()
     try:
         assert is_leased.wait(60)
-        storage = table.definition.storage
+        storage = opened_table(table).definition.storage
         [folder] = storage.list_folders(paths.WORK)
         instant = folder.rpartition("/")[2]
-        undo_unpublished(pointed(table, promote).definition, instant)
+        undo_unpublished(opened_table(pointed(table, promote)).definition, instant)
         left = [file.path for file in storage.list_files(recursive=True) if instant in file.path]
     finally:
         may_go_on.set()

@@ -12,6 +12,7 @@ from rli import InstantNotFoundError, InvalidInputError, LeaseLostError, Table, 
 from rli.model import Step
 from rli.publication.fence import Fence
 from rli.services.clean import CleanResult, clean
+from rli.table.table import opened_table
 from rli.view import paths
 from tests.support.indexes import EAGER_PURGES, limit_index
 from tests.support.leased_tables import leased_by_the_table
@@ -180,11 +181,11 @@ def test_killed_clean_is_finished_next(reached: str, trips: Table, tmp_path: Pat
 def test_lost_lease_names_the_truth(trips: Table, is_announced: bool, told: str) -> None:  # noqa: FBT001
     for version in range(3):
         commit_version(trips, version)
-    other, definition = open_table(trips.location), trips.definition
+    other, definition = open_table(trips.location), opened_table(trips).definition
 
     def overtake() -> None:
         is_drafted = bool(definition.storage.list_files(paths.SERVICES))
-        if is_drafted and bool(trips.snapshot().timeline.pending) == is_announced:
+        if is_drafted and bool(opened_table(trips).snapshot().timeline.pending) == is_announced:
             commit_version(other, 3)
 
     with pytest.raises(LeaseLostError, match=told):

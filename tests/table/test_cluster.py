@@ -24,6 +24,7 @@ from rli import (
 from rli.hudi.meta_columns import FILE_NAME, META_COLUMNS
 from rli.model import FileGroupId
 from rli.settings import TableSettings
+from rli.table.table import opened_table
 from rli.view.file_slices import DataFile, FileSlice
 from rli.write.rewrites.clustering import plan_clustering
 from tests.crash.writes import pointed
@@ -67,7 +68,7 @@ def versions(table: Table) -> list[dict[str, object]]:
 
 def groups_in(table: Table) -> dict[str, int]:
     """How many file groups each partition has."""
-    return dict(Counter(group.partition_path for group in table.snapshot().slices))
+    return dict(Counter(group.partition_path for group in opened_table(table).snapshot().slices))
 
 
 def test_small_files_merge_within_partitions(scattered: Table) -> None:
@@ -82,7 +83,7 @@ def test_small_files_merge_within_partitions(scattered: Table) -> None:
     assert len(set(after.column("file_id").to_pylist())) == 3
     check_stored(scattered)
     assert scattered.timeline()[-1].action == "replacecommit"
-    assert scattered.snapshot().change(scattered.timeline()[-1]).operation == "CLUSTER"
+    assert opened_table(scattered).snapshot().change(scattered.timeline()[-1]).operation == "CLUSTER"
 
 
 def test_second_clustering_does_nothing(scattered: Table) -> None:
@@ -144,7 +145,7 @@ def test_past_is_readable_until_clean(scattered: Table) -> None:
     assert not files & set(Path(scattered.location).glob("[!.]*/*.parquet"))
     with pytest.raises(InstantNotFoundError, match="were cleaned"):
         scattered.read(as_of=last)
-    scattered.rollback(scattered.snapshot().timeline.completed_writes[-1].time)
+    scattered.rollback(opened_table(scattered).snapshot().timeline.completed_writes[-1].time)
     with pytest.raises(InstantNotFoundError, match="can no longer be rolled back"):
         scattered.rollback(clustered)
     assert rows_of(scattered) == rows
@@ -302,6 +303,6 @@ def test_clustering_writes_store_once_per_group(scattered: Table) -> None:
     # A pointed store reports each put in two halves, and keys have two lengths.
     assert points.count("before put") <= 4 * created
     points.clear()
-    table.rollback(table.snapshot().timeline.completed_writes[-1].time)
+    table.rollback(opened_table(table).snapshot().timeline.completed_writes[-1].time)
     assert points.count("before put") <= 4 * created
     check_stored(scattered)

@@ -12,6 +12,7 @@ import pytest
 
 import rli
 from rli.errors import IndexNotReadyError, SettingsError, TableExistsError
+from rli.table.table import opened_table
 
 KEYS: Mapping[str, Any] = {"record_key": "id", "partition_by": ["city"], "ordering": "ts"}
 
@@ -42,8 +43,8 @@ def test_new_table_equals_reopened_table(tmp_path: Path, monkeypatch: pytest.Mon
     opened = rli.open_table("t")
     assert created.location == created.info().location == opened.location == str(tmp_path / "t")
     # Commits of this table do not wait for the disk, from the first one on.
-    assert not created.definition.storage.is_durable
-    assert not opened.definition.storage.is_durable
+    assert not opened_table(created).definition.storage.is_durable
+    assert not opened_table(opened).definition.storage.is_durable
 
 
 @pytest.mark.parametrize(

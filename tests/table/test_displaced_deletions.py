@@ -60,7 +60,7 @@ class Successor:
         self._left -= 1
         if self._left < 0:
             self.has_come = True
-            break_lease(self._table.definition, opened_table(self._table).index)
+            break_lease(opened_table(self._table).definition, opened_table(self._table).index)
             self._table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 2))
             self._table.delete(["gone"], ordering=[9])
 
@@ -88,7 +88,7 @@ def test_commits_of_a_successor_stay(tmp_path: Path, work: Callable[[Table], Non
         storage = ListedStorage(table.location, before_listing=successor)
         # Before it has the lease, a write may also learn of the greater number.
         with suppress(LeaseLostError, TransactionMismatchError):
-            work(Table(replace(table.definition, storage=storage)))
+            work(Table(replace(opened_table(table).definition, storage=storage)))
         has_come = successor.has_come
         if has_come:
             assert table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 2)).repeated
@@ -124,7 +124,7 @@ def test_drafts_of_a_successor_stay(tmp_path: Path, folder: str, service: Callab
 
     def enter() -> None:
         storage = ListedStorage(table.location, before_listing=pause)
-        definition = replace(table.definition, storage=storage)
+        definition = replace(opened_table(table).definition, storage=storage)
         with pytest.raises(LeaseLostError), exclusive(definition, opened_table(table).index, "paused"):
             pass
 
@@ -137,7 +137,7 @@ def test_drafts_of_a_successor_stay(tmp_path: Path, folder: str, service: Callab
                 goes_on.set()
                 entered.result()
 
-        break_lease(table.definition, opened_table(table).index)
+        break_lease(opened_table(table).definition, opened_table(table).index)
         try:
             service(pointed(table, go_on))
         finally:
@@ -150,15 +150,15 @@ def test_drafts_of_a_successor_stay(tmp_path: Path, folder: str, service: Callab
 def test_journals_of_later_savepoint_stay(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", maintenance=False)
     first, *_ = [table.upsert(records((f"k{city}", city, 1, 1.0))).instant or "" for city in "xyz"]
-    journals = table.definition.storage.list_folders(paths.JOURNAL)
+    journals = opened_table(table).definition.storage.list_folders(paths.JOURNAL)
 
     def save(listed: str) -> None:
         if listed == paths.JOURNAL:
-            break_lease(table.definition, opened_table(table).index)
+            break_lease(opened_table(table).definition, opened_table(table).index)
             table.savepoint(first)
 
     storage = ListedStorage(table.location, before_listing=save)
     with pytest.raises(LeaseLostError):
-        clean(Table(replace(table.definition, storage=storage)))
-    assert table.definition.storage.list_folders(paths.JOURNAL) == journals
+        clean(Table(replace(opened_table(table).definition, storage=storage)))
+    assert opened_table(table).definition.storage.list_folders(paths.JOURNAL) == journals
     check_stored(table)

@@ -24,6 +24,7 @@ from rli import (
 from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
 from rli.locations import LocationUpdate
+from rli.table.table import opened_table
 from rli.view.file_system_view import FileSystemView
 from tests.support.indexes import record_index
 from tests.support.tables import commit_version, records, rewrite_in_row_groups
@@ -157,7 +158,7 @@ def test_a_table_without_meta_columns(tmp_path: Path, memory_url: str) -> None:
     for file in table.scan().files():
         stored = pq.read_table(file)
         pq.write_table(stored.drop_columns(list(META_COLUMNS)), file)
-    definition = table.definition.reloaded()
+    definition = opened_table(table).definition.reloaded()
     save_properties(definition.storage, definition.properties.changed({Key.POPULATE_META_FIELDS: "false"}))
     table.bootstrap_index()
     assert table.get(["id:b,part:2", "id:a,part:1", "id:a,part:2"])["v"].to_pylist() == [2, 1]
@@ -266,7 +267,7 @@ def test_reads_beside_writers_show_single_commit(trips: Table) -> None:
 def test_misplaced_key_is_index_damage(filled: Table) -> None:
     filled.upsert(records(("new", "x", 1, 0.0)))
     group = filled.lookup(["k07"]).to_pylist()[0]
-    elsewhere = next(other for other in filled.snapshot().slices if other.file_id != group["file_id"])
+    elsewhere = next(other for other in opened_table(filled).snapshot().slices if other.file_id != group["file_id"])
     log = record_index(filled).log.refresh()
     record_index(filled).apply(LocationUpdate.placing(pa.array(["k07"]), elsewhere), log, log.head)
     with pytest.raises(CorruptIndexError, match=r"does not hold them.*k07"):

@@ -11,6 +11,7 @@ import pytest
 
 from rli import InvalidKeyError, Table, create_table, open_table
 from rli.hudi.properties import Key, save_properties
+from rli.table.table import opened_table
 from tests.support.tables import by_key, check_stored, live_files, rows_of
 
 AWKWARD_KEYS = [
@@ -176,8 +177,8 @@ def test_stored_ambiguous_keys_stay_readable(tmp_path: Path) -> None:
     """Of three key columns, a value could not be written that a record of two of them holds."""
     table = create_table(tmp_path / "t", record_key=["a", "c"], index="global-simple:")
     table.upsert(pa.table({"a": ["1,b:2", "x"], "b": ["y", "y"], "c": ["3", "4"]}))
-    storage = table.definition.storage
-    save_properties(storage, table.definition.properties.changed({Key.RECORD_KEY_FIELDS: "a,b,c"}))
+    storage = opened_table(table).definition.storage
+    save_properties(storage, opened_table(table).definition.properties.changed({Key.RECORD_KEY_FIELDS: "a,b,c"}))
     table = open_table(tmp_path / "t")
     ambiguous = pa.table({"a": ["1,b:2"], "b": ["y"], "c": ["3"]})
     assert table.read().num_rows == 2

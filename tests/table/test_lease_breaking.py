@@ -52,7 +52,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
 
 
 def records_of(table: Table) -> SharedRecords:
-    return shared_records(table.definition, opened_table(table).index)
+    return shared_records(opened_table(table).definition, opened_table(table).index)
 
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
@@ -61,11 +61,11 @@ def test_damaged_lease_requires_breaking(table: Table, content: bytes) -> None:
     with pytest.raises(CorruptIndexError, match="rli lease break"):
         commit_version(table, 2)
 
-    holder = break_lease(table.definition, opened_table(table).index)
+    holder = break_lease(opened_table(table).definition, opened_table(table).index)
 
     assert holder is not None
     assert holder.damage is not None
-    assert lease_holder(table.definition, opened_table(table).index) is None
+    assert lease_holder(opened_table(table).definition, opened_table(table).index) is None
     assert commit_version(table, 2)
     check_stored(table)
 
@@ -76,7 +76,7 @@ def test_damaged_writer_record_requires_breaking(table: Table, content: bytes) -
     with pytest.raises(CorruptIndexError, match="rli lease break"):
         commit_version(table, 2)
 
-    break_lease(table.definition, opened_table(table).index)
+    break_lease(opened_table(table).definition, opened_table(table).index)
 
     assert commit_version(table, 2)
     check_stored(table)
@@ -97,7 +97,7 @@ def test_writer_without_lease_publishes_nothing(table: Table, step: Step) -> Non
     before = rows_of(table)
 
     def break_in() -> None:
-        held = break_lease(table.definition, opened_table(table).index)
+        held = break_lease(opened_table(table).definition, opened_table(table).index)
         assert held is not None
         assert held.pid == ProcessId.current().pid
 
@@ -113,7 +113,7 @@ def test_writer_without_lease_publishes_nothing(table: Table, step: Step) -> Non
 def test_published_commit_survives_broken_lease(table: Table, step: Step) -> None:
     result = table.upsert(
         records(("new", "z", 9, 9.0)),
-        on_step=at(step, lambda: break_lease(table.definition, opened_table(table).index)),
+        on_step=at(step, lambda: break_lease(opened_table(table).definition, opened_table(table).index)),
     )
     assert result.inserted == 1
     assert [row["city"] for row in rows_of(table) if row["id"] == "new"] == ["z"]
@@ -126,14 +126,14 @@ def test_lease_is_held_until_commit_applied(table: Table) -> None:
 
     def look(reached: Step) -> None:
         if reached in {Step.CHANGES_APPLIED, Step.APPLIED}:
-            is_held.append(lease_holder(table.definition, opened_table(table).index) is not None)
+            is_held.append(lease_holder(opened_table(table).definition, opened_table(table).index) is not None)
 
     table.upsert(records(("new", "z", 9, 9.0)), on_step=look)
     assert is_held == [table.settings.lease is LeasePlace.INDEX, False]
 
 
 def test_breaking_a_free_lease_changes_nothing(table: Table) -> None:
-    assert break_lease(table.definition, opened_table(table).index) is None
+    assert break_lease(opened_table(table).definition, opened_table(table).index) is None
     assert commit_version(table, 2)
 
 
@@ -143,7 +143,7 @@ def test_damaged_request_requires_breaking(table: Table, content: bytes) -> None
     with pytest.raises(CorruptIndexError, match="rli lease break"):
         commit_version(table, 2)
 
-    break_lease(table.definition, opened_table(table).index)
+    break_lease(opened_table(table).definition, opened_table(table).index)
 
     assert commit_version(table, 2)
 
@@ -165,7 +165,7 @@ def test_torn_record_belongs_to_dead_process(tmp_path: Path, name: str) -> None:
     assert records_of(table).compare_and_set(name, None, TORN)
     make_older_than_machine(tmp_path / "t/.hoodie/.rli/records")
 
-    holder = lease_holder(table.definition, opened_table(table).index)
+    holder = lease_holder(opened_table(table).definition, opened_table(table).index)
     assert holder is None or holder.damage is None
     assert commit_version(table, 2)
     assert commit_version(other, 3)

@@ -31,7 +31,7 @@ def test_writers_agree_in_the_store(tmp_path: Path, index: str) -> None:
     def look(step: Step) -> None:
         if step is Step.LEASED:
             other = open_table(table.location)
-            held.append(shared_records(other.definition, opened_table(other).index).read_control(LEASE))
+            held.append(shared_records(opened_table(other).definition, opened_table(other).index).read_control(LEASE))
             with pytest.raises(LeaseBusyError):
                 other.clean(timeout=0)
 
@@ -39,7 +39,7 @@ def test_writers_agree_in_the_store(tmp_path: Path, index: str) -> None:
     assert held[0] is not None
     assert table.settings.lease == f"lmdb://{tmp_path}/leases"
     check_stored(table)
-    assert shared_records(table.definition, opened_table(table).index).scan_control("") == []
+    assert shared_records(opened_table(table).definition, opened_table(table).index).scan_control("") == []
 
 
 def test_tables_share_store_without_waiting(tmp_path: Path) -> None:
@@ -65,7 +65,10 @@ def test_next_writer_clears_up_after_death(tmp_path: Path, step: Step) -> None:
         again.upsert(records(("b", "x", 1, 1.0)))
         assert by_key(rows_of(again)) == by_key(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)).to_pylist())
         assert_nothing_left_over(again)
-        assert [name for name, _ in shared_records(again.definition, opened_table(again).index).scan_control("")] == []
+        assert [
+            name
+            for name, _ in shared_records(opened_table(again).definition, opened_table(again).index).scan_control("")
+        ] == []
 
 
 def _die_at(location: str, step: Step) -> None:

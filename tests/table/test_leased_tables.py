@@ -22,6 +22,7 @@ from rli import (
 from rli.commit.recovery import undo_unpublished
 from rli.coordination.file_records import FileRecords
 from rli.coordination.writers import writer_record
+from rli.table.table import opened_table
 from tests.support.indexes import record_index
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, records, rows_of
@@ -109,7 +110,7 @@ def test_lease_and_writers_are_table_files(hosts: tuple[Table, Table]) -> None:
     seen: list[bool] = []
 
     def look() -> None:
-        for shared in (FileRecords(one.definition.storage), record_index(one).store):
+        for shared in (FileRecords(opened_table(one).definition.storage), record_index(one).store):
             seen.extend((shared.read_control("lease") is not None, bool(shared.scan_control("writer/"))))
 
     one.upsert(records(*FIRST), on_step=at(Step.LEASED, look))
@@ -123,9 +124,9 @@ def test_undone_writer_with_recreated_record_stops(
     one, other = hosts
 
     def take_for_dead() -> None:
-        shared = FileRecords(other.definition.storage)
+        shared = FileRecords(opened_table(other).definition.storage)
         [(name, content)] = shared.scan_control("writer/")
-        undo_unpublished(other.definition, name.removeprefix(writer_record("")))
+        undo_unpublished(opened_table(other).definition, name.removeprefix(writer_record("")))
         assert shared.compare_and_set(name, content, None)
         assert shared.compare_and_set(name, None, content)
 

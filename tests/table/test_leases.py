@@ -25,6 +25,7 @@ from rli.errors import LeaseLostError
 from rli.processes import ProcessId
 from rli.storage import Storage
 from rli.store.registry import open_store
+from rli.table.table import opened_table
 from rli.view import paths
 from tests.support.children import start_child
 from tests.support.indexes import record_index
@@ -273,7 +274,7 @@ def test_instant_of_living_writer_stays_reserved(tmp_path: Path) -> None:
 def test_failed_removal_leaves_no_living_record(tmp_path: Path) -> None:
     """Else nobody could clear up after it for as long as its process lives."""
     with create_table(tmp_path / "t", record_key="id", index=f"lmdb://{tmp_path}/i") as table:
-        failing = Table(replace(table.definition, storage=_FailingOnce(table.location)))
+        failing = Table(replace(opened_table(table).definition, storage=_FailingOnce(table.location)))
 
         def fail(step: Step) -> None:
             if step is Step.WRITTEN:
@@ -285,7 +286,7 @@ def test_failed_removal_leaves_no_living_record(tmp_path: Path) -> None:
         failing.close()
         table.upsert(pa.table({"id": ["b"]}))
         assert [instant for instant in table.timeline() if not instant.is_completed] == []
-        assert table.definition.storage.list_folders(paths.WORK) == []
+        assert opened_table(table).definition.storage.list_folders(paths.WORK) == []
 
 
 class _FailingOnce(Storage):

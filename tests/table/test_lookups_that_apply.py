@@ -96,7 +96,7 @@ def test_parallel_lookups_apply_single_commit(table: Table) -> None:
 @pytest.mark.invariant("P8", "P12")
 def test_lookup_finishes_rollback_of_dead_process(table: Table) -> None:
     undone = table.upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0))).instant or ""
-    definition = table.definition
+    definition = opened_table(table).definition
     with exclusive(definition, opened_table(table).index, "rollback") as lease:
         snapshot = Snapshot.now(definition)
         plan = rollback_plan(snapshot, snapshot.timeline.find(undone))
@@ -131,7 +131,7 @@ def test_lookup_lease_wait_is_bounded(table: Table) -> None:
         def at_point(point: str) -> None:
             if point == "before compare_and_set lease":
                 held.enter_context(
-                    TableLease(shared_records(table.definition, opened_table(table).index)).hold("clean")
+                    TableLease(shared_records(opened_table(table).definition, opened_table(table).index)).hold("clean")
                 )
 
         with pytest.raises(IndexNotReadyError, match="being rolled back"):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rli import CorruptTableError, RliError, Table, open_table
+from rli.table.table import opened_table
 from rli.view.lost_files import lost_files, recorded_sums
 from rli.view.slice_sums import SliceSum
 from rli.view.snapshot import Snapshot
@@ -185,7 +186,7 @@ def test_copied_sums_do_not_count(tmp_path: Path) -> None:
     copied, content = (json.loads(path.read_bytes()) for path in (first, last))
     content["extraMetadata"]["rli.slices"] = copied["extraMetadata"]["rli.slices"]
     last.write_text(json.dumps(content))
-    assert recorded_sums(Snapshot.now(table.definition.reloaded())) is None
+    assert recorded_sums(Snapshot.now(opened_table(table).definition.reloaded())) is None
 
 
 def test_sums_begin_again_after_another_engine(tmp_path: Path) -> None:
@@ -224,7 +225,7 @@ def test_sums_follow_every_operation(kind: Kind, version: int, tmp_path: Path) -
 
 
 def assert_sums_agree(table: Table) -> None:
-    snapshot = Snapshot.now(table.definition.reloaded())
+    snapshot = Snapshot.now(opened_table(table).definition.reloaded())
     sums = recorded_sums(snapshot)
     assert sums is not None
     assert sums.whole == SliceSum.of((held.group, held.instant) for held in snapshot.slices.values())

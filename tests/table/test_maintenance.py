@@ -71,12 +71,12 @@ def commit(table: Table, number: int) -> str:
 
 
 def files_of(table: Table) -> list[str]:
-    return [file.name for file in table.definition.storage.list_files("x")]
+    return [file.name for file in opened_table(table).definition.storage.list_files("x")]
 
 
 def test_commit_and_lookup_costs_stay_flat(table: Table) -> None:
     counting = CountingStorage(table.location)
-    counted = Table(replace(table.definition, storage=counting))
+    counted = Table(replace(opened_table(table).definition, storage=counting))
     counted._opened._index = opened_table(table).index  # noqa: SLF001  (an index in memory is known to its process alone)
     costs: list[Counter[str]] = []
     for number in range(64):
@@ -87,7 +87,7 @@ def test_commit_and_lookup_costs_stay_flat(table: Table) -> None:
     early, late = (sum(costs[start : start + 16], Counter()) for start in (16, 48))
     for what in ("listings", "listed", "reads"):
         assert late[what] <= 1.3 * early[what], (what, early, late)
-    assert len(table.snapshot().timeline.completed_writes) <= OFTEN.keep_max_commits + 2
+    assert len(opened_table(table).snapshot().timeline.completed_writes) <= OFTEN.keep_max_commits + 2
     assert len(files_of(table)) < 64
     archived = check_archived(table)
     assert archived == sorted(set(archived))
@@ -113,11 +113,11 @@ def test_kept_states_read_as_before(table: Table) -> None:
 
 def test_rollback_includes_following_clustering(table: Table) -> None:
     number, instant, before = 0, "", rows_of(table)
-    while table.snapshot().timeline.last_replacement is None:
+    while opened_table(table).snapshot().timeline.last_replacement is None:
         before = rows_of(table)
         instant = commit(table, number)
         number += 1
-    assert table.snapshot().timeline.latest_write.time != instant  # type: ignore[union-attr]
+    assert opened_table(table).snapshot().timeline.latest_write.time != instant  # type: ignore[union-attr]
     table.rollback(instant)
     assert rows_of(table) == before
     assert table.lookup([f"n{number - 1}"])["file_id"].to_pylist() == [None]
@@ -126,7 +126,7 @@ def test_rollback_includes_following_clustering(table: Table) -> None:
 
 def test_next_write_names_damaged_settings(table: Table) -> None:
     commit(table, 0)
-    table.definition.storage.write_bytes(paths.SETTINGS, b"{")
+    opened_table(table).definition.storage.write_bytes(paths.SETTINGS, b"{")
     with pytest.raises(CorruptTableError, match=f"file={paths.SETTINGS}"):
         commit(table, 1)
 
@@ -199,7 +199,9 @@ def test_contradictory_numbers_are_refused(wrong: dict[str, int]) -> None:
 
 
 def test_commit_does_not_wait_for_maintenance(table: Table, caplog: pytest.LogCaptureFixture) -> None:
-    other = HeldLease(shared_records(table.definition, opened_table(table).index), LEASE, "a long service")
+    other = HeldLease(
+        shared_records(opened_table(table).definition, opened_table(table).index), LEASE, "a long service"
+    )
 
     def take_lease(step: Step) -> None:
         if step is Step.FINISHED:
@@ -235,6 +237,6 @@ def test_clean_deletes_files_in_parallel(tmp_path: Path, memory_url: str) -> Non
     made = create_table(tmp_path / "m", record_key="id", partition_by="city", index=memory_url, maintenance=False)
     for number in range(5):
         made.upsert(records(("a", "x", number, 1.0)))
-    meeting = Table(replace(made.definition, storage=MeetingStorage(made.location)))
+    meeting = Table(replace(opened_table(made).definition, storage=MeetingStorage(made.location)))
     meeting._opened._index = opened_table(made).index  # noqa: SLF001  (an index in memory is known to its process alone)
     assert meeting.clean(keep_commits=2).files_deleted == 2

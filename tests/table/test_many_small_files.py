@@ -19,6 +19,7 @@ from rli.file_group.writer import TOGETHER_BYTES, FileGroupTarget, WriteContext,
 from rli.hudi.meta_columns import FILE_NAME
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
+from rli.table.table import opened_table
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.paths import unpublished_file, unpublished_files
 from rli.write.engine.write_plan import FileGroupWriting, RowPlacing, WritePlan
@@ -66,7 +67,7 @@ def test_writes_equal_model_with_many_files(trips: Table, seed: int) -> None:
 
 def test_parts_of_any_size_agree(trips: Table) -> None:
     trips.upsert(records(*((key, _CITIES[number % 60], 1, 1.0) for number, key in enumerate(_KEYS))))
-    snapshot, storage = trips.snapshot(), trips.definition.storage
+    snapshot, storage = opened_table(trips).snapshot(), opened_table(trips).definition.storage
     assert snapshot.schema is not None
     changed = records(*((key, _CITIES[number % 60], 2, float(number)) for number, key in enumerate([*_KEYS, "new"])))
     schema, told = work_schema(snapshot.schema), list[tuple[list[WriteCounts], list[pa.Table]]]()

@@ -372,7 +372,7 @@ def test_write_during_rollback_is_retried(trips: Table, other: Table) -> None:
 def test_new_writer_survives_dead_writer_search(trips: Table, other: Table) -> None:
     """Its work folder is found, and so is the record that says that it lives."""
     begun: list[BegunWrite] = []
-    definition, index = other.definition, opened_table(other).index
+    definition, index = opened_table(other).definition, opened_table(other).index
 
     class Listing(Storage):
         def list_folders(self, path: str = "") -> list[str]:
@@ -380,8 +380,10 @@ def test_new_writer_survives_dead_writer_search(trips: Table, other: Table) -> N
                 begun.append(BegunWrite.begin(definition, index, InProcess(), pass_over))
             return super().list_folders(path)
 
-    recover(replace(trips.definition, storage=Listing(trips.location)), opened_table(trips).index, "recovery")
-    storage = trips.definition.storage
+    recover(
+        replace(opened_table(trips).definition, storage=Listing(trips.location)), opened_table(trips).index, "recovery"
+    )
+    storage = opened_table(trips).definition.storage
     assert storage.list_folders(paths.WORK) == [paths.work_folder(begun[0].instant)]
     assert [instant.time for instant in trips.timeline()] == [begun[0].instant]
     begun[0].announced.withdraw()
@@ -409,7 +411,10 @@ def test_stale_timeline_is_not_reused(tmp_path: Path) -> None:
                 action()
 
     write = BegunWrite.begin(
-        pointed(table, at_point).definition, opened_table(pointed(table, at_point)).index, InProcess(), pass_over
+        opened_table(pointed(table, at_point)).definition,
+        opened_table(pointed(table, at_point)).index,
+        InProcess(),
+        pass_over,
     )
     known = {instant.time for instant in write.snapshot.timeline.completed}
     index, sequences = write.index, np.arange(1, (write.state.sequence or 0) + 1)

@@ -16,6 +16,7 @@ import rli
 from rli import InvalidInputError, PartitionChangeError, SchemaError, Table, TransactionMismatchError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.properties import Key, save_properties
+from rli.table.table import opened_table
 from tests.support.change_batches import Change, counts, envelope, flattened, in_columns, with_marks
 from tests.support.tables import SCHEMA, records, rows_of
 
@@ -158,7 +159,7 @@ def test_late_partition_changes_are_refused(trips: Table) -> None:
 def test_required_columns_are_null_in_deletes(trips: Table) -> None:
     # As Hudi creates it; ``create_table`` makes no column required.
     required = pa.schema([pa.field(field.name, field.type, field.name != "v") for field in SCHEMA])
-    definition = trips.definition.reloaded()
+    definition = opened_table(trips).definition.reloaded()
     changed = definition.properties.changed({Key.CREATE_SCHEMA: to_avro(required, "trips")})
     save_properties(definition.storage, changed)
     table = rli.open_table(trips.location)

@@ -9,6 +9,7 @@ import pytest
 
 from rli import Table, create_table
 from rli.hudi.properties import Key, load_properties, save_properties
+from rli.table.table import opened_table
 from tests.support.tables import commit_version
 
 OPERATIONS: dict[str, Callable[[Table, list[str]], object]] = {
@@ -30,14 +31,14 @@ def table(tmp_path: Path) -> Table:
 def written(table: Table) -> list[str]:
     """Four commits, and a metadata table that Hudi has made after them."""
     instants = [commit_version(table, version) for version in range(4)]
-    storage = table.definition.storage
+    storage = opened_table(table).definition.storage
     save_properties(storage, load_properties(storage).changed({Key.METADATA_PARTITIONS: "files"}))
     storage.write_bytes(".hoodie/metadata/files/listing", b"")
     return instants
 
 
 def has_metadata_table(table: Table) -> bool:
-    storage = table.definition.storage
+    storage = opened_table(table).definition.storage
     return storage.exists(".hoodie/metadata") or bool(load_properties(storage).raw.get(Key.METADATA_PARTITIONS))
 
 

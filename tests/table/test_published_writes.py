@@ -75,8 +75,8 @@ def test_interrupted_publication_leaves_nothing_behind(
         table.upsert(records(("b", "x", 1, 1.0)), on_step=on_step)
     assert "a write failed" not in caplog.text
     assert "a step after its publication failed" in caplog.text
-    assert not table.definition.storage.list_folders(paths.WORK)
-    assert not shared_records(table.definition, opened_table(table).index).scan_control(WRITERS)
+    assert not opened_table(table).definition.storage.list_folders(paths.WORK)
+    assert not shared_records(opened_table(table).definition, opened_table(table).index).scan_control(WRITERS)
     assert table.lookup(["b"])["partition_path"].to_pylist() == ["x"]
     check_stored(table)
 
@@ -124,7 +124,7 @@ def test_the_store_goes_at_a_step(table: Table, step: Step, failure: Callable[[]
         assert result.inserted == 1
     assert raised is None or says_nothing_was_written(raised)
     assert [row["id"] for row in rows_of(table)] == (["a", "b"] if raised is None else ["a"])
-    break_lease(table.definition, opened_table(table).index)
+    break_lease(opened_table(table).definition, opened_table(table).index)
     table.upsert(records(("c", "x", 1, 1.0)))
     assert table.verify_index().agrees
 
@@ -134,7 +134,7 @@ def test_failing_store_leaves_index_behind(table: Table, caplog: pytest.LogCaptu
         result = FailingAt(table, Step.PUBLISHED, StoreUnavailableError("gone")).upsert(("b", "x", 1, 1.0))
     assert (result.inserted, result.index_behind) == (1, True)
     assert "its index could not follow it" in caplog.text
-    break_lease(table.definition, opened_table(table).index)
+    break_lease(opened_table(table).definition, opened_table(table).index)
     assert table.lookup(["b"])["partition_path"].to_pylist() == ["x"]
     check_stored(table)
 
@@ -148,7 +148,7 @@ def test_unchanged_write_survives_lost_store(table: Table) -> None:
 def test_lease_lost_before_publication_writes_nothing(table: Table) -> None:
     def on_step(reached: Step) -> None:
         if reached is Step.PROMOTED:
-            break_lease(table.definition, opened_table(table).index)
+            break_lease(opened_table(table).definition, opened_table(table).index)
 
     before = rows_of(table)
     with pytest.raises(ConflictError, match="nothing was written"):
@@ -206,14 +206,14 @@ class LostStorage(Storage):
 def test_undecided_commit_outranks_lost_storage(tmp_path: Path) -> None:
     """The record of the writer cannot be removed either, because it lies in the table's folder."""
     table = _with_lease(tmp_path, "table")
-    lost = Table(replace(table.definition, storage=LostStorage(table.location)))
+    lost = Table(replace(opened_table(table).definition, storage=LostStorage(table.location)))
     with pytest.raises(UndecidedCommitError, match="it is not known whether the commit stands"):
         lost.upsert(records(("b", "x", 1, 1.0)))
 
 
 def failing(table: Table, *, names: bool = False, stays: bool = False) -> Table:
     storage = FailingStorage(table.location, names=names, stays=stays)
-    return Table(replace(table.definition, storage=storage))
+    return Table(replace(opened_table(table).definition, storage=storage))
 
 
 def test_commit_with_lost_answer_is_published(table: Table) -> None:
@@ -234,8 +234,8 @@ def test_unnamed_commit_writes_nothing(table: Table) -> None:
 def test_undecided_commit_is_reported(table: Table, *, names: bool, rows: list[str]) -> None:
     with pytest.raises(UndecidedCommitError, match="it is not known whether the commit stands"):
         failing(table, names=names, stays=True).upsert(records(("b", "x", 1, 1.0)))
-    break_lease(table.definition, opened_table(table).index)
+    break_lease(opened_table(table).definition, opened_table(table).index)
     table.upsert(records(("c", "x", 1, 1.0)))
     assert [row["id"] for row in rows_of(table)] == rows
-    assert not table.definition.storage.list_folders(paths.WORK)
+    assert not opened_table(table).definition.storage.list_folders(paths.WORK)
     check_stored(table)

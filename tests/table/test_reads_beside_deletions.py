@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rli import CorruptTableError, InstantNotFoundError, Table, create_table, open_table
+from rli.table.table import opened_table
 from rli.view.definition import TableDefinition
 from rli.view.file_system_view import FileSystemView
 from rli.view.snapshot import Snapshot
@@ -92,7 +93,7 @@ def test_past_state_is_whole_or_refused(
 def test_held_state_reports_removed_files(
     *, work: Callable[[Table], None], is_past: bool, trips: Table, instants: list[str]
 ) -> None:
-    state = trips.snapshot(instants[-1] if is_past else None)
+    state = opened_table(trips).snapshot(instants[-1] if is_past else None)
     work(trips)
     with pytest.raises(InstantNotFoundError, match="others have changed the table and removed a file"):
         state.read()
@@ -101,7 +102,7 @@ def test_held_state_reports_removed_files(
 @pytest.mark.invariant("P44")
 @pytest.mark.parametrize("is_past", [False, True])
 def test_a_held_state_names_damage(*, is_past: bool, trips: Table, instants: list[str]) -> None:
-    state = trips.snapshot(instants[-1] if is_past else None)
+    state = opened_table(trips).snapshot(instants[-1] if is_past else None)
     [file, *_] = state.scan().files()
     Path(file).unlink()
     trips.upsert(records(("elsewhere", "z", 1, 0.0)))

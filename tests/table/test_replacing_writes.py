@@ -14,6 +14,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.file_group.journal_list import readable_journals
 from rli.file_group.writer import FileGroupResult
 from rli.model import WriteCounts
+from rli.table.table import opened_table
 from rli.tasks import InProcess
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
@@ -35,16 +36,16 @@ def two_groups(tmp_path: Path) -> Table:
 
 @pytest.mark.parametrize(("operation", "kept"), [("CLUSTER", ["y"]), ("INSERT_OVERWRITE", ["x", "y"])])
 def test_only_clusterings_give_way(two_groups: Table, operation: str, kept: list[str]) -> None:
-    before = Snapshot.now(two_groups.definition)
+    before = Snapshot.now(opened_table(two_groups).definition)
     results = [FileGroupResult(group, WriteCounts(), None, None, (group,)) for group in sorted(before.slices)]
     prepared = PreparedWrite(results, pa.schema([]), operation, WriteCounts(), READ_NOTHING)
     two_groups.upsert(records(("a", "x", 2, 2.0)))
-    accepted = prepared.giving_way(before, Snapshot.now(two_groups.definition))
+    accepted = prepared.giving_way(before, Snapshot.now(opened_table(two_groups).definition))
     assert [result.group.partition_path for result in accepted.results] == kept
 
 
 def test_keys_of_overwrites_are_checked(two_groups: Table) -> None:
-    definition, index = two_groups.definition, record_index(two_groups)
+    definition, index = opened_table(two_groups).definition, record_index(two_groups)
     before = index.sync(definition)
     rival = two_groups.upsert(records(("k", "x", 1, 1.0))).instant or ""
     now = index.sync(definition)
@@ -65,7 +66,7 @@ def test_keys_of_overwrites_are_checked(two_groups: Table) -> None:
 
 
 def test_log_files_of_others_are_conflicts(two_groups: Table) -> None:
-    definition, index = two_groups.definition, record_index(two_groups)
+    definition, index = opened_table(two_groups).definition, record_index(two_groups)
     before = index.sync(definition)
     rival = two_groups.upsert(records(("b", "y", 2, 2.0))).instant or ""
     group, schema = group_in(before.snapshot, "x"), before.snapshot.schema

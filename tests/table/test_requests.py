@@ -31,18 +31,18 @@ def new_table(folder: Path, lease: LeasePlace) -> rli.Table:
 
 
 def records_of(table: rli.Table) -> SharedRecords:
-    return shared_records(table.definition, opened_table(table).index)
+    return shared_records(opened_table(table).definition, opened_table(table).index)
 
 
 def write_request(table: rli.Table, folder: RequestFolder) -> str:
     path = f"{folder.path}/0.arrow"
-    table.definition.storage.write_bytes(path, b"rows")
+    opened_table(table).definition.storage.write_bytes(path, b"rows")
     return path
 
 
 def request_and_die(location: str) -> None:
     table = rli.open_table(location)
-    with request_folder(table.definition.storage, signs_of_requests(records_of(table))) as folder:
+    with request_folder(opened_table(table).definition.storage, signs_of_requests(records_of(table))) as folder:
         write_request(table, folder)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -52,14 +52,14 @@ def test_next_write_removes_dead_request(tmp_path: Path, lease: LeasePlace) -> N
     table = new_table(tmp_path, lease)
     table.close()
     assert was_killed(request_and_die, table.location)
-    assert table.definition.storage.list_folders(paths.REQUESTS)
+    assert opened_table(table).definition.storage.list_folders(paths.REQUESTS)
     table.upsert(records(("a", "x", 1, 1.0)))
     assert_nothing_left_over(table)
 
 
 def test_write_keeps_request_of_living_process(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
-    storage = table.definition.storage
+    storage = opened_table(table).definition.storage
     with request_folder(storage, signs_of_requests(records_of(table))) as folder:
         path = write_request(table, folder)
         rli.open_table(table.location).upsert(records(("a", "x", 1, 1.0)))
@@ -71,7 +71,7 @@ def test_write_keeps_request_of_living_process(tmp_path: Path, lease: LeasePlace
 @pytest.mark.invariant("P19")
 def test_presumed_dead_process_is_told(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
-    storage, shared = table.definition.storage, records_of(table)
+    storage, shared = opened_table(table).definition.storage, records_of(table)
     with request_folder(storage, signs_of_requests(shared)) as folder:
         path = write_request(table, folder)
         for name, holder in shared.scan_control("request/"):
@@ -85,7 +85,7 @@ def test_presumed_dead_process_is_told(tmp_path: Path, lease: LeasePlace) -> Non
 
 def test_a_record_names_no_folder_elsewhere(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
-    storage, store = table.definition.storage, record_index(table).store
+    storage, store = opened_table(table).definition.storage, record_index(table).store
     storage.make_folder(".hoodie/.rli/kept")
     lapsed = Holding("writer", ProcessId.current(), expires_at=0.0, seconds=30.0).to_json()
     assert store.compare_and_set("request/../kept", None, lapsed)

@@ -67,7 +67,11 @@ def _require_state(table: Table, rows: list[Row]) -> None:
 
 def test_table_continues_from_restored_savepoint(table: Table) -> None:
     instants, states = _commits(table, 5)
-    later = [instant.time for instant in table.snapshot().timeline.completed_writes if instant.time > instants[1]]
+    later = [
+        instant.time
+        for instant in opened_table(table).snapshot().timeline.completed_writes
+        if instant.time > instants[1]
+    ]
     assert table.savepoint(instants[1], "before it went wrong") == instants[1]
     result = table.restore(instants[1])
     assert (result.restored_to, result.undone) == (instants[1], tuple(reversed(later)))
@@ -150,7 +154,7 @@ def test_later_savepoints_are_not_undone(table: Table) -> None:
 
 def test_begun_savepoint_blocks_nobody(table: Table) -> None:
     instants, states = _commits(table, 2)
-    TableInstant(table.definition, instants[0], "savepoint").begin()
+    TableInstant(opened_table(table).definition, instants[0], "savepoint").begin()
     _commit(table, 2)
     assert _cities(table)
     table.savepoint(instants[0])
@@ -240,7 +244,7 @@ def test_caller_repeats_writes_after_restore(table: Table) -> None:
 
 
 def _announce(table: Table, instant: str, fence: Fence) -> TableInstant:
-    snapshot = table.snapshot()
+    snapshot = opened_table(table).snapshot()
     plan = restore_plan(snapshot, instant)
     assert plan is not None
     return RESTORE.announce(plan, snapshot.timeline, fence)
@@ -248,8 +252,8 @@ def _announce(table: Table, instant: str, fence: Fence) -> TableInstant:
 
 def _announce_restore(table: Table, instant: str) -> None:
     """What a process leaves that dies when it has planned a restore."""
-    with exclusive(table.definition, opened_table(table).index, "restore that dies") as lease:
-        _announce(table, instant, Fence(table.definition, lease.require_held))
+    with exclusive(opened_table(table).definition, opened_table(table).index, "restore that dies") as lease:
+        _announce(table, instant, Fence(opened_table(table).definition, lease.require_held))
 
 
 @pytest.mark.invariant("P12")
@@ -297,7 +301,7 @@ def test_who_lost_the_lease_restores_nothing(table: Table) -> None:
         _commit(other, 3)
 
     with pytest.raises(LeaseLostError, match="took the lease over"):
-        _announce(table, instants[0], Fence(table.definition, succeed))
+        _announce(table, instants[0], Fence(opened_table(table).definition, succeed))
     assert [row["id"] for row in rows_of(table)] == ["a", "m", "n2", "n3"]
     check_stored(table)
 
@@ -312,11 +316,11 @@ def test_paused_restore_undoes_nothing_newer(table: Table) -> None:
         if point.startswith("after publish") and point.endswith(".restore.requested"):
             later.append(other.upsert(records(("n2", "z", 9, 9.0))).instant or "")
 
-    definition = replace(table.definition, storage=PointedStorage(table.location, at_point=succeed))
+    definition = replace(opened_table(table).definition, storage=PointedStorage(table.location, at_point=succeed))
     fence = Fence(definition, lambda: None)
     restore = _announce(table, instants[0], fence)
     done = RESTORE.finish(restore, fence)
     assert done is not None
     assert (done.instant, done.restored_to) == (restore.time, instants[0])
-    assert [i.time for i in table.snapshot().timeline.completed_writes][-1:] == later
+    assert [i.time for i in opened_table(table).snapshot().timeline.completed_writes][-1:] == later
     _require_state(table, [*states[0], {"id": "n2", "city": "z", "ts": 9, "v": 9.0}])

@@ -136,7 +136,7 @@ def write_and_require_undone(table: Table, *torn: str) -> None:
         ("c", "y", 4),
         ("m", "x", 1),
     ]
-    assert table.snapshot().timeline.undone == set(torn)
+    assert opened_table(table).snapshot().timeline.undone == set(torn)
     check_stored(table)
 
 
@@ -192,8 +192,8 @@ def test_unacknowledged_commit_is_rolled_back(table: Table, tear: Tear) -> None:
     restart_the_machine(table)
     table.upsert(records(("d", "x", 4, 4.0)))
     assert [row["id"] for row in rows_of(table)] == ["a", "c", "d", "m"]
-    assert table.snapshot().timeline.undone == {torn}
-    assert table.snapshot().timeline.is_visible(acknowledged)
+    assert opened_table(table).snapshot().timeline.undone == {torn}
+    assert opened_table(table).snapshot().timeline.is_visible(acknowledged)
     check_stored(table)
 
 
@@ -251,7 +251,7 @@ def test_delete_without_keys_is_torn(unsynced: Table, tear: Callable[[Path], Non
     tear(file)
     restart_the_machine(unsynced)
     assert unsynced.upsert(records((key, "x", 1, 5.0), ("new", "x", 1, 1.0))).unchanged == (key == "a")
-    assert unsynced.snapshot().timeline.undone == {deleted}
+    assert opened_table(unsynced).snapshot().timeline.undone == {deleted}
     assert [row["ts"] for row in rows_of(unsynced) if row["id"] == key] == [2 if key == "a" else 1]
     assert not list(Path(unsynced.location, paths.DELETED_KEYS).glob("*.parquet"))
     check_stored(unsynced)
@@ -268,7 +268,7 @@ def test_old_deleted_keys_stay_with_commit(unsynced: Table, monkeypatch: pytest.
     assert unsynced.archive(keep_commits=1).instants_archived
     restart_the_machine(unsynced)
     unsynced.upsert(records(("new", "x", 1, 1.0)))
-    assert unsynced.snapshot().timeline.undone == set()
+    assert opened_table(unsynced).snapshot().timeline.undone == set()
     assert deleted in {instant.time for instant in unsynced.timeline()}
     assert "a" not in {row["id"] for row in rows_of(unsynced)}
     check_stored(unsynced)
@@ -280,7 +280,7 @@ def test_older_damaged_commit_is_not_undone(unsynced: Table) -> None:
     cut_short(unsynced, damaged)
     restart_the_machine(unsynced)
     unsynced.upsert(records(("n", "new", 4, 4.0)))
-    assert unsynced.snapshot().timeline.undone == set()
+    assert opened_table(unsynced).snapshot().timeline.undone == set()
     assert content_of(unsynced, damaged).exists()
 
 
@@ -397,15 +397,15 @@ def test_empty_commit_before_others_is_error(table: Table) -> None:
 @pytest.mark.invariant("P17")
 def test_finished_rollback_survives_power_cuts(unsynced: Table) -> None:
     """Also where an ordinary write finishes it, which itself does not wait for the disk."""
-    definition = unsynced.definition.durable()
+    definition = opened_table(unsynced).definition.durable()
     with exclusive(definition, opened_table(unsynced).index, "rollback") as lease:
         snapshot = Snapshot.now(definition)
         plan = rollback_plan(snapshot, snapshot.timeline.find(last(unsynced)))
         ROLLBACK.announce(plan, snapshot.timeline, Fence(definition, lease.require_held))
     storage = WatchedStorage(unsynced.location, is_durable=False)
-    Table(replace(unsynced.definition, storage=storage)).upsert(records(("d", "x", 1, 1.0)))
+    Table(replace(opened_table(unsynced).definition, storage=storage)).upsert(records(("d", "x", 1, 1.0)))
     assert "rollback" in {instant.action for instant in unsynced.timeline()}
-    assert storage.on_disk >= {unsynced.definition.timeline_layout.folder, "x", "y", "z"}
+    assert storage.on_disk >= {opened_table(unsynced).definition.timeline_layout.folder, "x", "y", "z"}
 
 
 @pytest.mark.invariant("P49")
@@ -436,7 +436,7 @@ def test_state_before_broken_savepoint_is_readable(table: Table) -> None:
 def test_doctor_names_broken_savepoint(table: Table) -> None:
     saved = table.savepoint()
     empty(table, saved)
-    [finding] = torn_findings(table.definition, opened_table(table).index)
+    [finding] = torn_findings(opened_table(table).definition, opened_table(table).index)
     assert saved in finding.detail
     assert "--delete" in (finding.advice or "")
 
@@ -446,7 +446,7 @@ def test_savepoint_waits_for_needed_files(unsynced: Table) -> None:
     unsynced.delete(["a"], ordering=[9])
     saved = last(unsynced)
     storage = WatchedStorage(unsynced.location, is_durable=False)
-    Table(replace(unsynced.definition, storage=storage)).savepoint(saved)
+    Table(replace(opened_table(unsynced).definition, storage=storage)).savepoint(saved)
     needed = [
         *Path(unsynced.location).glob("*/*.parquet"),
         *Path(unsynced.location, paths.DELETED_KEYS).glob("*.parquet"),
@@ -454,4 +454,10 @@ def test_savepoint_waits_for_needed_files(unsynced: Table) -> None:
     needed += [content_of(unsynced, instant.time) for instant in unsynced.timeline() if instant.action == "commit"]
     assert len(needed) > 5
     assert storage.on_disk >= {str(path.relative_to(unsynced.location)) for path in needed}
-    assert storage.on_disk >= {unsynced.definition.timeline_layout.folder, paths.DELETED_KEYS, "x", "y", "z"}
+    assert storage.on_disk >= {
+        opened_table(unsynced).definition.timeline_layout.folder,
+        paths.DELETED_KEYS,
+        "x",
+        "y",
+        "z",
+    }

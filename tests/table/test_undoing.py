@@ -71,7 +71,7 @@ def test_files_of_undone_commit_never_count(table: Table) -> None:
     table.rollback(instant)
     table.upsert(records(("a", "x", 1, 1.0)))
     path.write_bytes(content)
-    timeline = table.snapshot().timeline
+    timeline = opened_table(table).snapshot().timeline
     assert timeline.first is not None
     assert BaseFileName.parse(path.name).instant < timeline.first
     assert [row["id"] for row in rows_of(table)] == ["a"]
@@ -88,7 +88,7 @@ def test_rollback_finishes_under_other_path(tmp_path: Path) -> None:
     )
     planner.upsert(records(("a", "x", 1, 1.0)))
     undone = planner.upsert(records(("b", "x", 1, 1.0), ("c", "y", 1, 1.0))).instant or ""
-    definition = planner.definition
+    definition = opened_table(planner).definition
     with exclusive(definition, opened_table(planner).index, "rollback") as lease:
         snapshot = Snapshot.now(definition)
         plan = rollback_plan(snapshot, snapshot.timeline.find(undone))
@@ -104,7 +104,7 @@ def test_rollback_finishes_under_other_path(tmp_path: Path) -> None:
 def test_index_refuses_during_foreign_rollback(table: Table) -> None:
     instant = _write_and_forget(table)
     (completed,) = (i for i in table.timeline() if i.time == instant)
-    path = Path(table.location, table.definition.timeline_layout.path(completed.file_name))
+    path = Path(table.location, opened_table(table).definition.timeline_layout.path(completed.file_name))
     content = path.read_bytes()
     path.unlink()
     for call in (table.sync_index, lambda: table.delete(["a"])):
@@ -149,7 +149,7 @@ def test_refused_rollback_keeps_later_clusterings(tmp_path: Path, keep: Callable
 
 def test_saved_commit_is_not_rolled_back(table: Table) -> None:
     instant = table.upsert(records(("a", "x", 1, 1.0))).instant or ""
-    layout = table.definition.timeline_layout
+    layout = opened_table(table).definition.timeline_layout
     path = Path(table.location, layout.completed_path(instant, "savepoint", f"{int(instant) + 9000}"))
     path.write_bytes(b"")
     with pytest.raises(UnsupportedTableError, match="a savepoint keeps"):

@@ -10,6 +10,7 @@ import pytest
 
 from rli import KeyMode, SettingsError, Table, VerifyReport, create_table, open_table
 from rli.codec import entries
+from rli.table.table import opened_table
 from tests.support.indexes import record_index
 from tests.support.tables import check_stored, records, rows_of
 
@@ -38,7 +39,7 @@ def number_in(table: Table, city: str) -> int:
     number = (
         record_index(table)
         .log.refresh()
-        .number_of(next(group for group in table.snapshot().slices if group.partition_path == city))
+        .number_of(next(group for group in opened_table(table).snapshot().slices if group.partition_path == city))
     )
     assert number is not None
     return number

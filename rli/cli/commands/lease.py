@@ -28,8 +28,8 @@ def register(app: typer.Typer) -> None:
 
 def show(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Show who holds the lease of a table."""
-    opened = rli.open_table(table, index=index)
-    _report(lease_holder(opened.definition, opened_table(opened).index), as_json=as_json)
+    opened = opened_table(rli.open_table(table, index=index))
+    _report(lease_holder(opened.definition, opened.index), as_json=as_json)
 
 
 def break_(
@@ -44,10 +44,10 @@ def break_(
     A dead writer's lease lapses automatically, so this is for damaged or forged records. A live writer loses its
     present write and reports LeaseLostError; no committed record is lost.
     """
-    opened = rli.open_table(table, index=index)
-    held_by = _name(lease_holder(opened.definition, opened_table(opened).index))
+    opened = opened_table(rli.open_table(table, index=index))
+    held_by = _name(lease_holder(opened.definition, opened.index))
     require_confirmation(f"The lease is held by {held_by}. Break it?", yes=yes, refusal="the lease was not broken")
-    _report(break_lease(opened.definition, opened_table(opened).index), as_json=as_json)
+    _report(break_lease(opened.definition, opened.index), as_json=as_json)
     print_note("the lease is free")
 
 

@@ -31,6 +31,7 @@ from rli.reads.changes.table_changes import POSITION
 from rli.settings import TableSettings
 from rli.sizes import human_bytes
 from rli.table.info import IndexInfo, TableInfo
+from rli.table.table import opened_table
 from rli.view.explanation import ScanExplanation
 from rli.view.history import HistoryEntry
 
@@ -167,7 +168,7 @@ def read(
     """
     if output is not None:
         require_output(output)
-    snapshot = rli.open_table(table).snapshot(as_of)
+    snapshot = opened_table(rli.open_table(table)).snapshot(as_of)
     if explain:
         explanation = snapshot.scan(split_columns(columns) or None, where).explain()
         report(explanation, as_json=as_json, render=lambda: _print_explanation(explanation))

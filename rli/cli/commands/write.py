@@ -55,7 +55,7 @@ from rli.model import (
 from rli.settings import DEFAULT_TOMBSTONES
 from rli.sizes import human_bytes
 from rli.table.options import TableOptions
-from rli.table.table import Table
+from rli.table.table import Table, opened_table
 from rli.urls import has_secrets
 
 
@@ -283,7 +283,7 @@ def create(
             "the table keeps the URL without its password; for later commands write it into "
             "~/.config/rli/credentials.toml (docs/security.md)"
         )
-    properties = created.definition.properties
+    properties = opened_table(created).definition.properties
     facts = CreatedTable(
         created.location,
         properties.record_key_fields,

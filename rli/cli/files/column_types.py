@@ -14,7 +14,7 @@ from rli.cli.files.given_file import GivenFile
 from rli.cli.output import print_note
 from rli.errors import CorruptTableError, InvalidInputError, SchemaError, SettingsError
 from rli.hudi.schema_evolution import grows, smallest_decimal
-from rli.table.table import Table
+from rli.table.table import Table, opened_table
 
 Where = Callable[[str, int], str]
 """Says for a column and a row, counted from 0, where in the file the value is: ``file=day1.csv:3 column=…``."""
@@ -43,7 +43,7 @@ class ExpectedColumns:
         Raises:
             SchemaError: the user gives a column another type than the table does.
         """
-        properties = table.definition.properties
+        properties = opened_table(table).definition.properties
         keys = frozenset((*properties.record_key_fields, *properties.partition_fields))
         expected = cls(_schema_to_write(table), keys, properties.ordering_field, declared or {})
         for path, kind in expected.declared.items():

@@ -15,7 +15,7 @@ from rli.cli.files.given_file import GivenFile
 from rli.cli.files.input import FileKind, RecordFile, kind_by_content, kind_by_name, read_lines
 from rli.cli.files.placing import failures_placed
 from rli.errors import InvalidInputError
-from rli.table.table import Table
+from rli.table.table import Table, opened_table
 
 
 class KeyFormat(StrEnum):
@@ -96,7 +96,7 @@ def _file_kind(given: KeyFormat) -> FileKind | None:
 def _kind(file: GivenFile, table: Table) -> FileKind | None:
     if file.content is None:
         return kind_by_name(file)
-    fields = table.definition.properties.record_key_fields
+    fields = opened_table(table).definition.properties.record_key_fields
     header = file.content.split(b"\n", 1)[0].decode(errors="replace").strip().split(",")
     is_csv = bool(fields) and {name.strip('"') for name in header} >= set(fields)
     return kind_by_content(file.content) or (FileKind.CSV if is_csv else None)

@@ -48,7 +48,7 @@ def delete(
         RliError: as for ``Table.delete``.
     """
     require_frame_and_table(df, table)
-    field = table.definition.properties.ordering_field
+    field = opened_table(table).definition.properties.ordering_field
     column = field if ordering is None and field in df.columns else ordering
     if column is not None and column not in df.columns:
         raise SchemaError(

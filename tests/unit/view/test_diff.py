@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rli import Table, create_table
+from rli.table.table import opened_table
 from rli.view.diff import GroupChange, changed_groups, diff
 from tests.support.log_files import group_in, log_name, with_logs
 from tests.support.tables import records
@@ -22,7 +23,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def test_an_appended_log_changes_a_slice(table: Table) -> None:
-    before = table.snapshot()
+    before = opened_table(table).snapshot()
     group = group_in(before, "x")
     now = with_logs(before, group, log_name(group, "1"))
     expected = (GroupChange(group, before.slices[group], now.slices[group]),)
@@ -31,9 +32,9 @@ def test_an_appended_log_changes_a_slice(table: Table) -> None:
 
 
 def test_a_commit_changes_its_groups(table: Table) -> None:
-    before = table.snapshot()
+    before = opened_table(table).snapshot()
     result = table.upsert(records(("a", "x", 2, 2.0), ("c", "z", 2, 2.0)))
-    found = diff(before, table.snapshot())
+    found = diff(before, opened_table(table).snapshot())
     assert found is not None
     assert found.instants == (result.instant,)
     assert [change.group.partition_path for change in found.groups] == ["x", "z"]
@@ -42,13 +43,13 @@ def test_a_commit_changes_its_groups(table: Table) -> None:
 
 def test_an_undone_commit_is_a_difference(table: Table) -> None:
     result = table.upsert(records(("a", "x", 2, 2.0)))
-    before = table.snapshot()
+    before = opened_table(table).snapshot()
     table.rollback("last")
-    found = diff(before, table.snapshot())
+    found = diff(before, opened_table(table).snapshot())
     assert found is not None
     assert found.instants == (result.instant,)
     assert [change.group.partition_path for change in found.groups] == ["x"]
 
 
 def test_equal_states_do_not_differ(table: Table) -> None:
-    assert diff(table.snapshot(), table.snapshot()) is None
+    assert diff(opened_table(table).snapshot(), opened_table(table).snapshot()) is None

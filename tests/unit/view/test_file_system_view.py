@@ -15,6 +15,7 @@ from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.storage.contract import OpenedStorage
 from rli.storage.read_only import NoChanges
+from rli.table.table import opened_table
 from rli.view.file_listing import FolderListing
 from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
@@ -55,8 +56,8 @@ def files() -> ObservedFiles:
 
 @pytest.fixture
 def slices(table: rli.Table, files: ObservedFiles) -> FileSystemView:
-    timeline = table.snapshot().timeline
-    root = table.snapshot().table.storage.root
+    timeline = opened_table(table).snapshot().timeline
+    root = opened_table(table).snapshot().table.storage.root
     opened = OpenedStorage(fs.PyFileSystem(fs.FSSpecHandler(files)), root, NoChanges(root))
     storage = Storage(root, _opened=opened)
     return FileSystemView(FolderListing(storage), storage, lambda listed: latest_slices(listed, timeline, {}))
@@ -65,7 +66,7 @@ def slices(table: rli.Table, files: ObservedFiles) -> FileSystemView:
 @pytest.fixture(scope="module")
 def groups(table: rli.Table) -> dict[FileGroupId, FileSlice]:
     """All slices, as listed at once."""
-    return dict(table.snapshot().slices)
+    return dict(opened_table(table).snapshot().slices)
 
 
 def test_file_groups_one_by_one(

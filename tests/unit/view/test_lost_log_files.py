@@ -9,6 +9,7 @@ import pytest
 
 from rli import Table, create_table, open_table
 from rli.errors import CorruptTableError
+from rli.table.table import opened_table
 from rli.view.lost_files import lost_files, require_all_files, sums_after
 from rli.view.slice_sums import SliceSum
 from rli.view.snapshot import Snapshot
@@ -32,7 +33,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
 
 def test_a_missing_log_is_lost(table: Table) -> None:
     stat = append_log(table, "x")
-    now = Snapshot.now(table.definition)
+    now = Snapshot.now(opened_table(table).definition)
     assert lost_files(with_logs(now, stat.group, Path(stat.path).name)) == {}
     (lost,) = lost_files(now)[stat.group]
     assert (lost.path, lost.instant) == (stat.path, DELTA)
@@ -42,17 +43,17 @@ def test_a_missing_log_is_lost(table: Table) -> None:
 def test_a_lost_log_is_named(table: Table) -> None:
     stat = append_log(table, "x")
     with pytest.raises(CorruptTableError, match=f"a log file of the last commit is missing: file={stat.path}"):
-        require_all_files(Snapshot.now(table.definition))
+        require_all_files(Snapshot.now(opened_table(table).definition))
 
 
 def test_other_partitions_lose_nothing(table: Table) -> None:
     append_log(table, "x")
-    assert lost_files(Snapshot.now(table.definition), {"y"}) == {}
+    assert lost_files(Snapshot.now(opened_table(table).definition), {"y"}) == {}
 
 
 def test_newer_base_files_supersede_logs(table: Table) -> None:
     stat = append_log(table, "x")
-    now = Snapshot.now(table.definition)
+    now = Snapshot.now(opened_table(table).definition)
     instants = (*now.timeline.instants, replace(now.timeline.completed_writes[0], time=LATER))
     now = replace(now, timeline=replace(now.timeline, instants=instants))
     assert lost_files(with_slice(now, replace(now.slices[stat.group], instant=LATER))) == {}
@@ -60,13 +61,13 @@ def test_newer_base_files_supersede_logs(table: Table) -> None:
 
 def test_slices_may_lack_base_files(table: Table) -> None:
     stat = append_log(table, "x")
-    now = with_logs(Snapshot.now(table.definition), stat.group, Path(stat.path).name)
+    now = with_logs(Snapshot.now(opened_table(table).definition), stat.group, Path(stat.path).name)
     (lost,) = lost_files(with_slice(now, replace(now.slices[stat.group], base=None)))[stat.group]
     assert lost.path.endswith(".parquet")
 
 
 def test_sums_count_log_files(table: Table) -> None:
-    before = table.snapshot()
+    before = opened_table(table).snapshot()
     group = group_in(before, "x")
     name = log_name(group, DELTA)
     sums = sums_after(before, before.timeline, DELTA, TableChange(appended=(log_stat(group, name),)))
@@ -77,7 +78,7 @@ def test_sums_count_log_files(table: Table) -> None:
 
 
 def test_sums_forget_superseded_log_files(table: Table) -> None:
-    before = table.snapshot()
+    before = opened_table(table).snapshot()
     group = group_in(before, "x")
     written = TableChange(written=before.change(before.timeline.completed_writes[0]).written[:1])
     assert {stat.group for stat in written.written} == {group}

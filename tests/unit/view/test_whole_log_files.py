@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rli import create_table
+from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
 from rli.view.whole_commits import broken_part
 from tests.support.log_files import append_log
@@ -23,7 +24,7 @@ def broken_in(folder: Path, content: bytes, size: int) -> str | None:
     table.upsert(records(("a", "x", 1, 1.0)))
     stat = append_log(table, "x", size)
     Path(table.location, stat.path).write_bytes(content)
-    now = Snapshot.now(table.definition)
+    now = Snapshot.now(opened_table(table).definition)
     found = broken_part(now, now.timeline.completed_writes[-1])
     assert found in {None, stat.path}
     return found
