@@ -236,11 +236,12 @@ def _timed(work: Callable[[], object], clock: Callable[[], float]) -> float:
 
 def _locating(table: Table, keys: pa.Array) -> float:
     """Seconds to locate some keys, in the folder ``0`` of the table and all others."""
-    index = opened_table(table).index
-    paths = sorted({group.partition_path for group in index.sync(opened_table(table).definition).snapshot.slices})
+    opened = opened_table(table)
+    definition, index = opened.definition, opened.index
+    paths = sorted({group.partition_path for group in index.sync(definition).snapshot.slices})
     wanted = pa.concat_arrays([pa.repeat(pa.scalar(path), len(keys)) for path in paths])
     sought = pa.concat_arrays([keys] * len(paths))
-    return _computing(lambda: index.sync(opened_table(table).definition).locator().locate(sought, wanted))
+    return _computing(lambda: index.sync(definition).locator().locate(sought, wanted))
 
 
 def _rewriting(table: Table, key: str) -> tuple[float, float]:

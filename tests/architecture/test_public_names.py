@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 import pytest
 from typer.main import get_command
 
+import rli
 from rli.cli.app import app
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -50,6 +52,33 @@ def test_public_names_are_listed(module: str) -> None:
     imported = importlib.import_module(module)
     assert_listed(f"`{module}`", imported.__all__)
     assert [name for name in imported.__all__ if not hasattr(imported, name)] == []
+
+
+@pytest.mark.parametrize("public", [rli.Table, rli.TableMaintenance, rli.TableVersions, rli.IndexOfTable])
+def test_signatures_name_public_types(public: type) -> None:
+    found = {f"{name}: {kind.__qualname__}" for name, member in _members(public) for kind in _own_types(member)}
+    assert sorted(found) == []
+
+
+def _members(public: type) -> Iterator[tuple[str, Any]]:
+    """The methods of a class that users call, and the getters of its properties; others make its values."""
+    for name, member in inspect.getmembers_static(public):
+        if not name.startswith("_"):
+            yield name, member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+
+
+def _own_types(member: Any) -> Iterator[type]:
+    """The classes of rli in the signature of a function that no public module lists."""
+    pending = list(get_type_hints(member).values())
+    while pending:
+        hint = pending.pop()
+        pending += hint if isinstance(hint, list) else get_args(hint)
+        if isinstance(hint, type) and hint.__module__.partition(".")[0] == "rli" and not _is_exported(hint):
+            yield hint
+
+
+def _is_exported(kind: type) -> bool:
+    return any(getattr(importlib.import_module(module), kind.__name__, None) is kind for module in PUBLIC_MODULES)
 
 
 def test_public_spark_names_are_listed() -> None:
