@@ -38,7 +38,7 @@ def memory_of_opening(url: str) -> tuple[float, float]:
     with rli.open_index(url) as index:
         log = index.log.refresh()
         opened = _peak()
-        assert log.number_of(FileGroupId("p", "new-0")) is None
+        assert log.dictionary.number_of(FileGroupId("p", "new-0")) is None
     return (opened - before) / _MIB, (_peak() - opened) / _MIB
 
 

@@ -116,8 +116,8 @@ class ControlCases:
             assert log.append(log.refresh(), draft)
         read = CommitLog(store).refresh()
         assert len(read.records) < 5 <= len(read.base.pages)
-        assert read.numbers_of(groups) == {group: number for number, group in enumerate(groups)}
-        assert read.instants_of(np.array([1, 12])).to_pylist() == [f"{number:017d}" for number in (0, 11)]
+        assert read.dictionary.numbers_of(groups) == {group: number for number, group in enumerate(groups)}
+        assert read.dictionary.instants_of(np.array([1, 12])).to_pylist() == [f"{number:017d}" for number in (0, 11)]
         assert len(read.records_after(0)) == 12
 
     def test_single_thread_sets_record(self, store: Store) -> None:

@@ -122,7 +122,7 @@ def still_slice(table: Table, city: str) -> FileSlice:
 
 
 def number_of(table: Table, group: FileGroupId) -> int:
-    number = record_index(table).log.refresh().number_of(group)
+    number = record_index(table).log.refresh().dictionary.number_of(group)
     assert number is not None
     return number
 

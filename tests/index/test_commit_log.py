@@ -59,16 +59,16 @@ def test_log_forgets_lost_records(store: Store, others: list[str]) -> None:
     append(known, "first", A)
     append(known, "second", B)
     append(known, "third")
-    known.last_read.instants_of(np.array([3]))
+    known.last_read.dictionary.instants_of(np.array([3]))
     for sequence in (2, 3):
         lose(store, sequence)
     for instant in others:
         append(fresh, instant, C)
     log = known.refresh()
     assert log == fresh.refresh()
-    assert log.instants_of(np.arange(1, log.head + 1)).to_pylist() == ["first", *others]
-    assert (log.number_of(C) is not None) == bool(others)
-    assert log.number_of(B) is None
+    assert log.dictionary.instants_of(np.arange(1, log.head + 1)).to_pylist() == ["first", *others]
+    assert (log.dictionary.number_of(C) is not None) == bool(others)
+    assert log.dictionary.number_of(B) is None
     append(known, "next", B)
     assert fresh.refresh() == known.last_read
 
@@ -106,17 +106,17 @@ class Logs:
     def require_same(self, log: LogState) -> None:
         """Whatever of the log is in checkpoints, it says the same."""
         assert (log.head, log.group_count) == (len(self.instants), len(self.groups))
-        assert log.instants_of(np.arange(1, log.head + 1)).to_pylist() == self.instants
-        paths, ids = log.groups_of(np.arange(log.group_count))
+        assert log.dictionary.instants_of(np.arange(1, log.head + 1)).to_pylist() == self.instants
+        paths, ids = log.dictionary.groups_of(np.arange(log.group_count))
         assert list(map(FileGroupId, paths.to_pylist(), ids.to_pylist())) == self.groups
-        assert log.numbers_of(self.groups) == {group: number for number, group in enumerate(self.groups)}
-        assert log.last_instant == log.last_of(frozenset({"commit"})) == self.instants[-1]
+        assert log.dictionary.numbers_of(self.groups) == {group: number for number, group in enumerate(self.groups)}
+        assert log.instants.last == log.last_of(frozenset({"commit"})) == self.instants[-1]
         assert all(
-            log.knows_before(time, at + 2) and not log.knows_before(time, at + 1)
+            log.instants.is_before(time, at + 2) and not log.instants.is_before(time, at + 1)
             for at, time in enumerate(self.instants)
         )
-        assert not log.knows("9" * 17)
-        assert log.number_of(FileGroupId("q", "0-0")) is None
+        assert "9" * 17 not in log.instants
+        assert log.dictionary.number_of(FileGroupId("q", "0-0")) is None
         assert [record.instant for record in log.records_after(0)] == self.instants
         assert [record.instant for record in log.records_after(3)] == self.instants[3:]
 
@@ -141,7 +141,7 @@ def test_small_lookup_reads_few_pages(logs: Logs) -> None:
     for _ in range(40):
         logs.append()
     log = CommitLog(logs.store, OFTEN).refresh()
-    assert log.instants_of(np.array([1, 40, 1])).to_pylist() == [logs.instants[at] for at in (0, 39, 0)]
+    assert log.dictionary.instants_of(np.array([1, 40, 1])).to_pylist() == [logs.instants[at] for at in (0, 39, 0)]
     assert len(log.base._pages_read) == 1  # noqa: SLF001
 
 
@@ -152,7 +152,7 @@ def test_old_retracted_commits_do_not_stand(logs: Logs) -> None:
     for _ in range(10):
         logs.append()
     chosen = [logs.instants[at] for at in (3, 4, 20)]
-    assert CommitLog(logs.store, OFTEN).refresh().standing(chosen) == [chosen[2], chosen[0]]
+    assert CommitLog(logs.store, OFTEN).refresh().instants.standing(chosen) == [chosen[2], chosen[0]]
 
 
 def test_many_file_groups_force_checkpoint(logs: Logs) -> None:
@@ -273,9 +273,9 @@ def test_new_file_group_caches_no_page(logs: Logs) -> None:
     for _ in range(40):
         logs.append(groups=3)
     log = CommitLog(logs.store, OFTEN).refresh()
-    assert log.number_of(FileGroupId("p", "new-0")) is None
-    assert log.number_of(FileGroupId("q", "5-0")) is None
-    assert log.number_of(FileGroupId("p", "5-0")) == 5
+    assert log.dictionary.number_of(FileGroupId("p", "new-0")) is None
+    assert log.dictionary.number_of(FileGroupId("q", "5-0")) is None
+    assert log.dictionary.number_of(FileGroupId("p", "5-0")) == 5
     assert log.base._pages_read == {}  # noqa: SLF001
 
 
@@ -331,9 +331,9 @@ def _read_forged_checkpoints() -> None:
             assert store.compare_and_set("checkpoint", store.read_control("checkpoint"), forged)
             try:
                 log = CommitLog(store).refresh()
-                log.instants_of(np.arange(1, log.head + 1))
-                log.groups_of(np.arange(log.group_count))
-                log.numbers_of(logs.groups)
+                log.dictionary.instants_of(np.arange(1, log.head + 1))
+                log.dictionary.groups_of(np.arange(log.group_count))
+                log.dictionary.numbers_of(logs.groups)
             except RliError:
                 continue
             except Exception as error:

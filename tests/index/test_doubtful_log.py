@@ -42,5 +42,5 @@ def test_refresh_between_looks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(CommitLog, "is_doubtful", property(refreshed_by_another_thread))
         entries = codec.pack(first.head, np.array([0], np.uint64))
-        named = index.log_of(entries).groups_of(codec.file_groups(entries))
+        named = index.log_of(entries).dictionary.groups_of(codec.file_groups(entries))
         assert [column.to_pylist() for column in named][-1] == ["new"]

@@ -192,7 +192,7 @@ def test_wrong_partition_entries_are_repaired(tmp_path: Path, key_mode: KeyMode)
     table.upsert(records(("m", "x", 1, 1.0)))
     index, where = record_index(table), table.lookup(["m"]).to_pylist()[0]
     log = index.log.refresh()
-    other = log.number_of(FileGroupId(where["partition_path"], where["file_id"]))
+    other = log.dictionary.number_of(FileGroupId(where["partition_path"], where["file_id"]))
     wrong = {"x\0k": other, "y\0k": TOMBSTONE} | ({"y\0nobody": other} if key_mode is KeyMode.EXACT else {})
     index.put(pa.array(list(wrong)), pack(log.head, np.array(list(wrong.values()))))
     report = table.verify_index()

@@ -61,7 +61,7 @@ def add_commit(index: RecordIndex, instant: str | None = None) -> int:
     """Add a commit to the index's log, with an instant of its own if none is given; its sequence."""
     log = index.log.refresh()
     if instant is None:
-        instant = f"{int(log.last_instant or 0) + 1:017d}"
+        instant = f"{int(log.instants.last or 0) + 1:017d}"
     appended = index.log.append(log, commit_draft(instant, OSLO, ROME))
     assert appended is not None
     return appended.head
@@ -93,7 +93,7 @@ def scanned_places(index: RecordIndex) -> dict[str, FileGroupId]:
 
 def pending_instant(index: RecordIndex) -> str:
     """The instant of a commit that the log does not know yet."""
-    return f"{int(index.log.refresh().last_instant or 0) + 1:017d}"
+    return f"{int(index.log.refresh().instants.last or 0) + 1:017d}"
 
 
 def test_rows_are_those_of_hudi(index: RecordIndex, rows: happybase.Table) -> None:

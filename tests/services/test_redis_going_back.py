@@ -239,7 +239,7 @@ def append(index: rli.RecordIndex, log: LogState, key: str) -> LogState:
 
 
 def put(index: rli.RecordIndex, log: LogState, key: str) -> None:
-    number = log.numbers_of([FileGroupId("p", f"file-of-{key}")])
+    number = log.dictionary.numbers_of([FileGroupId("p", f"file-of-{key}")])
     index.put(pa.array([key]), entries_of(log.head, number.values()))
 
 
@@ -444,7 +444,7 @@ def commit_in_steps(index: rli.RecordIndex, key: str) -> Iterator[None]:
     for record in log.records_after(applied.least or 0):
         yield
         keys = [group.file_id.removeprefix("file-of-") for group in record.file_groups]
-        numbers = log.numbers_of(record.file_groups)
+        numbers = log.dictionary.numbers_of(record.file_groups)
         index.put(pa.array(keys), entries_of(record.last_sequence, numbers.values()))
     yield
     index.store.mark_applied(applied, log.head)

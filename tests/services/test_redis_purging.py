@@ -152,6 +152,6 @@ def test_restored_server_resurrects_no_purged_key(
         assert places_of(index, KEYS) == dict.fromkeys(LEFT, A)
         # As of a process that was paused in the first commit.
         log = index.log.refresh()
-        index.put(pa.array(DELETED), pack(1, np.full(len(DELETED), log.numbers_of([A])[A])))
+        index.put(pa.array(DELETED), pack(1, np.full(len(DELETED), log.dictionary.numbers_of([A])[A])))
         assert places_of(index, KEYS) == dict.fromkeys(LEFT, A)
         index.drop()

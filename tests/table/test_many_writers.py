@@ -419,7 +419,7 @@ def test_stale_timeline_is_not_reused(tmp_path: Path) -> None:
     known = {instant.time for instant in write.snapshot.timeline.completed}
     index, sequences = write.index, np.arange(1, (write.state.sequence or 0) + 1)
     assert isinstance(index, RecordTableIndex)
-    assert set(index.log.last_read.instants_of(sequences).to_pylist()) <= known
+    assert set(index.log.last_read.dictionary.instants_of(sequences).to_pylist()) <= known
     write.announced.withdraw()
 
 

@@ -39,7 +39,9 @@ def number_in(table: Table, city: str) -> int:
     number = (
         record_index(table)
         .log.refresh()
-        .number_of(next(group for group in opened_table(table).snapshot().slices if group.partition_path == city))
+        .dictionary.number_of(
+            next(group for group in opened_table(table).snapshot().slices if group.partition_path == city)
+        )
     )
     assert number is not None
     return number

@@ -242,7 +242,7 @@ class RecordIndex(StoredEntries, ABC):
             file_groups=log.group_count,
             last_sequence=log.head,
             applied_sequence=self.applied_sequence(),
-            last_instant=log.last_instant,
+            last_instant=log.instants.last,
             key_mode=self.settings.key_mode,
             url=self.url,
             expired=None if self.ttl is None else count_expired(self),

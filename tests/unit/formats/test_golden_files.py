@@ -209,13 +209,13 @@ def test_checkpoint_and_page() -> None:
         assert (read.records, read.base.content, read.head, read.group_count) == ((), content, 4, 2)
         # Nothing was made of the records instead.
         assert store.compare_and_set("commit/0000000001", CHECKPOINT_RECORD.to_json(), None)
-        paths, ids = read.groups_of(np.arange(2))
+        paths, ids = read.dictionary.groups_of(np.arange(2))
         assert list(map(FileGroupId, paths.to_pylist(), ids.to_pylist())) == list(CHECKPOINT_RECORD.file_groups)
-        assert read.instants_of(np.arange(1, 5)).to_pylist() == [
+        assert read.dictionary.instants_of(np.arange(1, 5)).to_pylist() == [
             *CHECKPOINT_RECORD.located_at,
             *CHECKPOINT_UNDOING.located_at,
         ]
-        assert read.standing([INSTANT, "20240531110000000"]) == ["20240531110000000"]
+        assert read.instants.standing([INSTANT, "20240531110000000"]) == ["20240531110000000"]
         assert read.last_of(frozenset({"rollback"})) == CHECKPOINT_UNDOING.instant
         made = Checkpoint(store).with_records([(record, record.to_json()) for record in records], 4, 2)
         [(name, written)] = made.unwritten.items()

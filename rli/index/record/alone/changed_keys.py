@@ -40,7 +40,7 @@ class ChangedKeys:
         if len(positions):
             self._keys.append(record_keys.take(pa.array(positions)))
             log = self._index.log_of(entries)
-            self._winners.update(log.instants_of(np.unique(sequences[positions])).to_pylist())
+            self._winners.update(log.dictionary.instants_of(np.unique(sequences[positions])).to_pylist())
 
     def require_none(self) -> None:
         """Raise ``ConflictError`` if any key was changed."""

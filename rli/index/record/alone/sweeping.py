@@ -88,6 +88,6 @@ def _newest(log: LogState, limits: IndexLimits) -> Sequence[LogRecord]:
 
 def withdraw(index: StoredEntries, log: LogState, writers: Sequence[str]) -> bool:
     """Append a record that names transactions which cannot commit any more; False, with nothing done, if another was first."""
-    instant = new_instant_time(datetime.now(UTC), log.last_instant)
+    instant = new_instant_time(datetime.now(UTC), log.instants.last)
     draft = RecordDraft(instant=instant, action=SWEEP, writer=uuid4().hex, located_at=(instant,), swept=tuple(writers))
     return index.log.append(log, draft) is not None

@@ -82,7 +82,7 @@ class IndexTransaction:
         # the append.
         finish_decided(index)
         log = apply_transactions(index)
-        return cls(index, log.head, new_instant_time(datetime.now(UTC), log.last_instant))
+        return cls(index, log.head, new_instant_time(datetime.now(UTC), log.instants.last))
 
     def tag(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
         """Where each record key lives, as of the snapshot; see ``RecordIndex.lookup``.

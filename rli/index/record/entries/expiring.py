@@ -48,7 +48,7 @@ def expire(index: StoredEntries) -> bool:
     appended = index.log.append(log, RecordDraft(instant=None, action=EXPIRE, writer=uuid4().hex, located_at=(cutoff,)))
     if appended is None or not index.store.mark_applied(applied, sequence):
         return False
-    instants = appended.instants_of(np.arange(1, sequence))
+    instants = appended.dictionary.instants_of(np.arange(1, sequence))
     gone = np.concatenate([[False], pc.less(instants, cutoff).to_numpy(zero_copy_only=False)])
     for shard in range(index.settings.shard_count):
         remove_entries(index, sequence, gone, shard)

@@ -132,7 +132,7 @@ class StoredEntries:
         """
         if self.scope is Scope.GLOBAL:
             return record_keys, self.get(record_keys, applied)
-        every_path = self.log.refresh().partition_paths
+        every_path = self.log.refresh().dictionary.partition_paths
         known = self.partitions.rows_in(every_path)
         paths = every_path if known is None else every_path.filter(known)
         keys, entries = [record_keys.slice(0, 0)], [np.empty(0, np.uint64)]
@@ -149,7 +149,7 @@ class StoredEntries:
     def require_all_known(self, question: str) -> None:
         """Raise ``InvalidInputError`` if the table has, or had, partitions that the index does not know."""
         if not self.partitions.are_all:
-            self.partitions.require(self.log.refresh().partition_paths.to_pylist(), self.url, question)
+            self.partitions.require(self.log.refresh().dictionary.partition_paths.to_pylist(), self.url, question)
 
     def locations(self, record_keys: pa.Array, entries: Entries, cutoff: str | None = None) -> pa.Table:
         """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent, a tombstone or expired.
@@ -160,11 +160,12 @@ class StoredEntries:
             cutoff: see ``cutoff``.
         """
         log = self.log_of(entries)
+        dictionary = log.dictionary
         live = codec.is_live(entries)
         if cutoff:
             live &= ~self.expired(log, entries, cutoff)
         found = entries[live]
-        names = (*log.groups_of(codec.file_groups(found)), log.instants_of(codec.sequences(found)))
+        names = (*dictionary.groups_of(codec.file_groups(found)), dictionary.instants_of(codec.sequences(found)))
         if len(found) < len(entries):
             row_of = pa.array(np.cumsum(live) - 1, mask=~live)
             names = tuple(column.take(row_of) for column in names)
@@ -179,7 +180,7 @@ class StoredEntries:
         """
         if self.ttl is None:
             return None
-        known = [time for time in (clock, log.last_instant) if time is not None]
+        known = [time for time in (clock, log.instants.last) if time is not None]
         return expired_before(self.ttl, max(known, default=None))
 
     def expired(self, log: LogState, entries: Entries, cutoff: str) -> NDArray[np.bool_]:
@@ -188,7 +189,7 @@ class StoredEntries:
         live = codec.is_live(entries)
         if live.any():
             sequences, places = np.unique(codec.sequences(entries[live]), return_inverse=True)
-            is_old = pc.less(log.instants_of(sequences), cutoff).to_numpy(zero_copy_only=False)
+            is_old = pc.less(log.dictionary.instants_of(sequences), cutoff).to_numpy(zero_copy_only=False)
             gone[live] = is_old[places]
         return gone
 
@@ -201,9 +202,9 @@ class StoredEntries:
         # In this order: another thread may read the log anew in between, which ends the doubt, but not for an older state.
         is_doubtful = self.log.is_doubtful
         log = self.log.last_read
-        if is_doubtful or not log.knows_all(entries):
+        if is_doubtful or not log.dictionary.knows_all(entries):
             log = self.log.refresh()
-            if not log.knows_all(entries):
+            if not log.dictionary.knows_all(entries):
                 raise CorruptIndexError(
                     f"the index holds entries of unknown commits: url={self.url}", remedy="bootstrap the index again"
                 )
@@ -283,7 +284,7 @@ def _file_group_numbers(log: LogState, partition_paths: pa.Array, file_ids: pa.A
         CorruptIndexError: the commit log names no such file group.
     """
     named = named_groups(partition_paths, file_ids)
-    number_of = log.numbers_of([group for group in named.groups if group])
+    number_of = log.dictionary.numbers_of([group for group in named.groups if group])
     numbers = [codec.TOMBSTONE if group is None else _known(number_of, group) for group in named.groups]
     return np.array(numbers, dtype=np.uint64)[named.codes] if numbers else np.empty(0, np.uint64)
 

@@ -71,7 +71,7 @@ class CommitLog:
             call again.
         """
         named = list(dict.fromkeys(draft.file_groups))
-        known = after.numbers_of(named)
+        known = after.dictionary.numbers_of(named)
         introduced = tuple(group for group in named if group not in known)
         # All numbers follow from ``after``, not from a newer state of this process: the append fails if anything came
         # in between, and the caller decides again (P18).

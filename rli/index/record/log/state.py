@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from rli.codec import entries as codec
-from rli.codec.entries import Entries
 from rli.errors import CorruptIndexError
 from rli.index.record.log.checkpoint import Checkpoint
+from rli.index.record.log.dictionary import Dictionary
 from rli.index.record.log.limits import LogLimits
-from rli.index.record.log.names import Names, names_of
+from rli.index.record.log.logged_instants import LoggedInstants
 from rli.index.record.log.record import LogRecord
 from rli.model import FileGroupId
 
@@ -101,30 +96,15 @@ class LogState:
         behind = LogState.behind(base.sharing(self.base), self.limits)
         return behind.extended([pair for pair in both if pair[0].first_sequence > base.head])
 
-    @property
-    def last_instant(self) -> str | None:
-        """The greatest instant that the log names."""
-        known = [*self._sequences, *(page.greatest for page in self.base.pages if page.greatest)]
-        return max(known, default=None)
+    @cached_property
+    def instants(self) -> LoggedInstants:
+        """Which instants of the timeline the log brings."""
+        return LoggedInstants(self.base, self.records, self._sequences)
 
-    def knows(self, instant: str) -> bool:
-        """Whether the changes of an instant are, or are about to be, in the index."""
-        return self.sequence_of(instant) is not None
-
-    def knows_before(self, instant: str, sequence: int) -> bool:
-        """Whether the changes of an instant come with an earlier sequence."""
-        known = self.sequence_of(instant)
-        return known is not None and known < sequence
-
-    def standing(self, instants: Iterable[str]) -> list[str]:
-        """Those of some instants whose changes are in the index and were not taken back, the newest first."""
-        found = {time: known for time in instants if (known := self.sequence_of(time)) is not None}
-        # An instant is never registered twice, so "undone somewhere behind" needs no order: once undone, it stays
-        # undone.
-        undone = {instant for record in self.records for instant in record.undoes}
-        if found:
-            undone |= self.base.undone_after(min(found.values()))
-        return sorted(found.keys() - undone, key=lambda instant: (found[instant], instant), reverse=True)
+    @cached_property
+    def dictionary(self) -> Dictionary:
+        """What the numbers of entries mean."""
+        return Dictionary(self.base, self.records, self.head, self.group_count, self._numbers)
 
     def records_after(self, sequence: int) -> Sequence[LogRecord]:
         """The records whose sequences are greater, in order; reads those that the checkpoint stands for."""
@@ -153,69 +133,9 @@ class LogState:
         older = [(sequence, instant) for action, sequence, instant in self.base.last_of if action in actions]
         return max(older)[1] if older else None
 
-    def number_of(self, group: FileGroupId) -> int | None:
-        """The number of a file group; None if no record introduced it."""
-        return self.numbers_of([group]).get(group)
-
-    def numbers_of(self, groups: Sequence[FileGroupId]) -> dict[FileGroupId, int]:
-        """The numbers of those of some file groups that a record introduced."""
-        recent = {group: self._numbers[group] for group in groups if group in self._numbers}
-        return recent | self.base.numbers_of(group for group in groups if group not in recent)
-
-    def knows_all(self, entries: Entries) -> bool:
-        """Whether the log gave out all numbers of the entries."""
-        if not len(entries):
-            return True
-        # A tombstone names no file group, but a commit like any other entry.
-        live = codec.is_live(entries)
-        return bool(
-            codec.sequences(entries).max() <= self.head
-            and (not live.any() or codec.file_groups(entries[live]).max() < self.group_count)
-        )
-
-    def instants_of(self, sequences: NDArray[Any]) -> pa.StringArray:
-        """The instant that look-ups report for each commit sequence (shape (n,), 1 or more)."""
-        firsts = [page.first_sequence for page in self.base.pages]
-        return self._named(sequences, [*firsts, self.base.head + 1], lambda names: names.instants)
-
-    def groups_of(self, numbers: NDArray[Any]) -> tuple[pa.StringArray, pa.StringArray]:
-        """Partition path and file id of each file-group number (shape (n,))."""
-        firsts = [*(page.first_group for page in self.base.pages), self.base.group_count]
-        return (
-            self._named(numbers, firsts, lambda names: names.partition_paths),
-            self._named(numbers, firsts, lambda names: names.file_ids),
-        )
-
-    def _named(
-        self, numbers: NDArray[Any], firsts: Sequence[int], column: Callable[[Names], pa.StringArray]
-    ) -> pa.StringArray:
-        def columns_of(positions: Sequence[int]) -> list[pa.StringArray]:
-            self.base.load([position for position in positions if position < len(self.base.pages)])
-            return [column(self._names_at(position)) for position in positions]
-
-        return names_of(numbers, firsts, columns_of)
-
-    def _names_at(self, position: int) -> Names:
-        return self._names if position == len(self.base.pages) else self.base.page(position).names
-
-    def sequence_of(self, instant: str) -> int | None:
-        """The first sequence of the record that brings an instant; None if no record does."""
-        known = self._sequences.get(instant)
-        return self.base.sequence_of(instant) if known is None else known
-
-    @cached_property
-    def partition_paths(self) -> pa.StringArray:
-        """The partitions that any file group of the log is in, in order."""
-        recent = {group.partition_path for group in self._numbers}
-        return pa.array(sorted(recent | self.base.partition_paths()), pa.string())
-
     def _first_group_behind(self, count: int) -> int:
         last = self.records[count - 1]
         return last.first_file_group + len(last.file_groups)
-
-    @cached_property
-    def _names(self) -> Names:
-        return Names.of(self.records)
 
     def _require_next(self, records: Sequence[LogRecord]) -> None:
         head, groups = self.head, self.group_count

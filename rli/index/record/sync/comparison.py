@@ -104,7 +104,7 @@ class Comparison:
             Those whose files were cleaned meanwhile: check them again, with a later snapshot.
         """
         wanted = list(groups)
-        numbers, slices = log.numbers_of(wanted), snapshot.slices.of_groups(wanted)
+        numbers, slices = log.dictionary.numbers_of(wanted), snapshot.slices.of_groups(wanted)
         checks: dict[FileGroupId, SliceCheck | None] = dict.fromkeys(wanted, NO_RECORDS)
         task = partial(check_slice, snapshot, self._index, log.head, self._buckets)
         cutoff = self._cutoff = self._index.cutoff(log)

@@ -30,7 +30,9 @@ class ForeignCommits(TimelineAction):
 
     def draft(self, following: Following, instants: Sequence[Instant]) -> RecordDraft:
         snapshot, index, log = following.snapshot, following.index, following.log
-        after = frozenset(instant.time for instant in snapshot.timeline.completed_writes if log.knows(instant.time))
+        after = frozenset(
+            instant.time for instant in snapshot.timeline.completed_writes if instant.time in log.instants
+        )
         changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
         _sync_data_files(snapshot, instants)
         times = [instant.time for instant in instants]
@@ -58,7 +60,7 @@ class ForeignCommits(TimelineAction):
         before = frozenset(
             write.time
             for write in snapshot.timeline.completed_writes
-            if write.time not in covered and following.log.knows_before(write.time, record.first_sequence)
+            if write.time not in covered and following.log.instants.is_before(write.time, record.first_sequence)
         )
         changes = changed_groups(snapshot, before, before | covered)
         known = [change for change in changes if change.group.partition_path in index.partitions]

@@ -22,7 +22,9 @@ _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, 
 def unseen_in(timeline: Timeline, log: LogState) -> list[Instant]:
     """The completed instants that a log does not know and that concern an index."""
     return [
-        instant for instant in timeline.completed if instant.action not in _NO_EFFECT and not log.knows(instant.time)
+        instant
+        for instant in timeline.completed
+        if instant.action not in _NO_EFFECT and instant.time not in log.instants
     ]
 
 
@@ -73,7 +75,7 @@ def _require_known_past(table: TableDefinition, timeline: Timeline, index: Store
     """Raise ``IndexNotReadyError`` if index and table have no past in common that reaches to the active timeline."""
     # An index that knows the oldest commit that is left has followed all that have left: they were there when it completed.
     oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
-    if oldest is not None and not log.knows(oldest) and table.has_archive():
+    if oldest is not None and oldest not in log.instants and table.has_archive():
         raise IndexNotReadyError(
             f"commits that the index may not have followed have left the active timeline: table={table.location} "
             f"index={index.url} oldest={oldest}",

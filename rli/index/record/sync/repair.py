@@ -104,7 +104,7 @@ def correct_slice(snapshot: Snapshot, index: StoredEntries, item: tuple[FileSlic
     """Place the records of one file slice that are indexed wrongly: a task."""
     file_slice, sequence = item
     log = index.log.refresh()
-    number = log.number_of(file_slice.group)
+    number = log.dictionary.number_of(file_slice.group)
     for keys in snapshot.record_keys(file_slice):
         absent, wrong = judge(number, index.get(index.stored_keys_in(file_slice.group.partition_path, keys)))
         chosen = keys.filter(pa.array(absent | wrong))
@@ -124,7 +124,7 @@ def correct_live_keys(
         file_slice: the slice.
     """
     log = index.log.refresh()
-    number = log.number_of(file_slice.group)
+    number = log.dictionary.number_of(file_slice.group)
 
     def wrong() -> Iterator[tuple[pa.Array, pa.Array]]:
         for keys, times in live_records(snapshot, file_slice, cutoff):
@@ -154,7 +154,8 @@ def _dangling_keys(
         live = np.flatnonzero(codec.is_live(entries))
         numbers = codec.file_groups(entries[live])
         distinct = np.unique(numbers)
-        groups = zip(*(column.to_pylist() for column in index.log_of(entries).groups_of(distinct)), strict=True)
+        names = index.log_of(entries).dictionary.groups_of(distinct)
+        groups = zip(*(column.to_pylist() for column in names), strict=True)
         for number, group in zip(distinct, groups, strict=True):
             named = keys.take(pa.array(live[numbers == number]))
             file_slice = snapshot.slices.get(FileGroupId(*group))

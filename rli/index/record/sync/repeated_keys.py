@@ -29,7 +29,7 @@ def repeated_keys(snapshot: Snapshot, index: StoredEntries, tasks: TaskRunner) -
     log = index.log.refresh()
     slices = known_slices(snapshot, index)
     cutoff = index.cutoff(log)
-    items = [Compared(file_slice, log.number_of(file_slice.group), cutoff) for file_slice in slices]
+    items = [Compared(file_slice, log.dictionary.number_of(file_slice.group), cutoff) for file_slice in slices]
     checks = tasks.run(partial(check_slice, snapshot, index, log.head, 1), items)
     elsewhere = sorted({key for _, check in checks if check is not None for key in check.sample})[:SAMPLE]
     found: defaultdict[str, list[str]] = defaultdict(list)

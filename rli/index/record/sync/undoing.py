@@ -58,7 +58,7 @@ class Undoing(TimelineAction):
         forget_undone(storage, frozenset(undone_instants))
         # Only what this index has followed and no record has taken back: undone twice, a key would get an older place
         # than it had.
-        undone = log.standing(undone_instants)
+        undone = log.instants.standing(undone_instants)
         found = [_journals(following.index, storage, time) for time in undone]
         commits = [journals for journals in found if journals is not None]
         if len(commits) < len(found):
@@ -182,7 +182,8 @@ def _reread(following: Following, record: LogRecord) -> Iterator[None]:
     slices = [
         file_slice
         for group, file_slice in sorted(view.slices.items())
-        if group.partition_path in index.partitions and (group in touched or log.number_of(group) not in indexed)
+        if group.partition_path in index.partitions
+        and (group in touched or log.dictionary.number_of(group) not in indexed)
     ]
     cutoff = index.cutoff(log)
     if cutoff is None:
@@ -197,7 +198,7 @@ def _reread(following: Following, record: LogRecord) -> Iterator[None]:
 
 def _sequences_of(log: LogState, instants: Sequence[str]) -> NDArray[np.bool_]:
     """For each commit sequence, from 0, whether its entries are of one of these instants."""
-    located_at = log.instants_of(np.arange(1, log.head + 1))
+    located_at = log.dictionary.instants_of(np.arange(1, log.head + 1))
     chosen = pc.is_in(located_at, value_set=pa.array(instants, pa.string()))
     return np.concatenate([[False], chosen.to_numpy(zero_copy_only=False)])
 
@@ -214,7 +215,7 @@ def _touched_groups(snapshot: Snapshot, instant: Instant) -> set[FileGroupId]:
 def _followed_before(snapshot: Snapshot, log: LogState, sequence: int) -> Snapshot:
     """The table as the index knew it before a commit sequence, less what was undone since."""
     writes = (instant.time for instant in snapshot.timeline.completed_writes)
-    return snapshot.reduced_to(frozenset(time for time in writes if log.knows_before(time, sequence)))
+    return snapshot.reduced_to(frozenset(time for time in writes if log.instants.is_before(time, sequence)))
 
 
 def _position(record: LogRecord, instant: str) -> int:

@@ -18,10 +18,10 @@ class FollowedCommits(TableRecordIndex, RemembersCommits):
         return self.applied_sequence() is not None
 
     def standing(self, instants: Iterable[str]) -> list[str]:
-        return self.log.refresh().standing(instants)
+        return self.log.refresh().instants.standing(instants)
 
     def knows(self, instant: str) -> bool:
-        return self.log.last_read.knows(instant) or self.log.refresh().knows(instant)
+        return instant in self.log.last_read.instants or instant in self.log.refresh().instants
 
     def last_followed(self) -> list[tuple[str, str]]:
         log, found = self.log.refresh(), []
@@ -31,5 +31,5 @@ class FollowedCommits(TableRecordIndex, RemembersCommits):
                 found.append((record.instant, record.action))
             elif evidence is not Evidence.NONE:
                 break
-        standing = set(log.standing(instant for instant, _ in found))
+        standing = set(log.instants.standing(instant for instant, _ in found))
         return [(instant, action) for instant, action in found if instant in standing]

@@ -75,7 +75,7 @@ class RecordTableIndex(FollowedCommits, InStore, PointIndex, AppliesSections, Fo
         if stored.tombstones < max(limits.least_tombstones, stored.live_entries // limits.entries_per_tombstone):
             return 0
         log = self.log.refresh()
-        return purge(self, min((log.sequence_of(instant) or 0 for instant in kept), default=0) - 1)
+        return purge(self, min((log.instants.sequence_of(instant) or 0 for instant in kept), default=0) - 1)
 
     def relocate(self, table: TableDefinition, *, also: bool) -> tuple[str, ...]:
         return relocate(table, self, also=also)
