@@ -79,12 +79,18 @@ class AnnouncedInstant:
         )
 
     def retracted(self) -> bool:
-        """Retract the draft of the commit; True if the write can no longer be published."""
-        return self.table.storage.retract(paths.commit_content(self.time))
+        """Retract the drafts of the write; True if neither its deltacommit nor its commit can be published any more."""
+        return all(self.table.storage.retract(path) for path in self._drafts)
 
     def settle(self) -> None:
-        """Retract the draft of the commit, or finish its publication if that is decided. The caller holds the lease."""
-        self.table.storage.settle(paths.commit_content(self.time))
+        """Retract the drafts of the write, or finish their publication if that is decided. The caller holds the lease."""
+        for path in self._drafts:
+            self.table.storage.settle(path)
+
+    @property
+    def _drafts(self) -> tuple[str, str]:
+        """In the order in which they are published."""
+        return paths.deltacommit_content(self.time), paths.commit_content(self.time)
 
     def is_published(self) -> bool:
         """Whether the instant is part of the table."""

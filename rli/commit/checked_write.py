@@ -17,6 +17,7 @@ from rli.commit.write_ahead import write_ahead
 from rli.coordination.contract import Held
 from rli.errors import UndecidedCommitError
 from rli.index.contract import FileIndex, IndexState
+from rli.metadata_table.upkeep import NOTHING_KEPT, Upkeep, Upkept
 from rli.model import FileGroupId, Step
 from rli.publication.fence import Fence, NeededFiles, PreparedCommit
 from rli.view import paths
@@ -62,15 +63,17 @@ class CheckedWrite:
             UndecidedCommitError: nobody knows yet whether the write is published.
         """
         change = self._change_with_sums()
-        files = [*self.change.files, *self._transaction_records(), *self._files_of_index()]
+        upkept = self._upkept()
+        of_metadata = self._files_of_deltacommit(upkept)
+        files = [*self.change.files, *self._transaction_records(), *self._files_of_index(), *of_metadata]
         if files != self.listed:
             # The manifest must list each promoted file before the first promotion: recovery finds them by the
             # manifest alone (P9). Where file groups have given way, their journals leave the list of journals here.
-            write_ahead(self.begun, files, self.accepted.journals, is_flushed=self.accepted.is_flushed)
+            self._write_ahead(files, lasts=bool(of_metadata))
         # Promoted before the draft is written: the draft is then flushed in one pass with the new names of the
         # promoted files (P17), and nothing slow lies between the check of the lease and the publication.
         self._promote(files)
-        self._complete(self._prepared(change))
+        self._complete(self._prepared(change, upkept))
         return PublishedWrite(self.begun, self.table, self.accepted)
 
     def _change_with_sums(self) -> TableChange:
@@ -100,6 +103,34 @@ class CheckedWrite:
             begun.table.storage.write_bytes(paths.unpublished_file(begun.instant, path), content)
         return list(files)
 
+    def _upkept(self) -> Upkept:
+        """What becomes of the metadata table; raises ``CorruptTableError`` if it is damaged."""
+        # As the lists of its partitions are under the lease: others build and drop partitions.
+        if not self.table.properties.metadata_partitions:
+            return NOTHING_KEPT
+        upkeep = Upkeep(self.now.snapshot, self.begun.index.scope, self.accepted.schema)
+        return upkeep.of_write(self.begun.instant, self.change, self.accepted.journals)
+
+    def _files_of_deltacommit(self, upkept: Upkept) -> list[str]:
+        """The files of the metadata table, which lie among the unpublished files (P52)."""
+        if upkept.deltacommit is None:
+            return []
+        storage, files = self.begun.table.storage.unflushed(), upkept.deltacommit.files
+        for path, content in files.items():
+            storage.write_bytes(paths.unpublished_file(self.begun.instant, path), content)
+        # A writer that was displaced makes them anew: where no base files come before them, nothing else would stop it from
+        # bringing them into the metadata table.
+        self.lease.require_held()
+        return [*files]
+
+    def _write_ahead(self, files: Sequence[str], *, lasts: bool) -> None:
+        """Bring to the disk what the commit will refer to; if it lasts, whatever the table's settings say."""
+        # A deltacommit that survives a power cut without its commit counts, unless the timeline shows the instant as pending.
+        storage = self.begun.table.storage
+        flushed = storage.flushed() if lasts else storage
+        is_flushed = self.accepted.is_flushed and not lasts
+        write_ahead(self.begun, flushed, files, self.accepted.journals, is_flushed=is_flushed)
+
     def _promote(self, files: Iterable[str]) -> None:
         """Move the files of the write to where readers will look, once the instant has completed."""
         begun, storage = self.begun, self.begun.table.storage
@@ -112,7 +143,7 @@ class CheckedWrite:
             begun.on_step(Step.FILE_PROMOTED)
         begun.on_step(Step.PROMOTED)
 
-    def _prepared(self, change: TableChange) -> PreparedCommit:
+    def _prepared(self, change: TableChange, upkept: Upkept) -> PreparedCommit:
         """The content of the commit, on the disk together with all that it refers to."""
         # The folders of promoted files are flushed, not the files: a move keeps the content, and that was flushed
         # before the lease was asked for (P17).
@@ -120,8 +151,9 @@ class CheckedWrite:
         needed = NeededFiles([*marks], [*map(posixpath.dirname, self.promoted)])
         # The fence writes the draft first and checks the lease second. This order is the heart of P4: if the check
         # succeeds, a later successor finds the draft, and settles it.
-        return Fence(self.table, self.lease.require_held).prepare_commit(
-            self.begun.announced.on_timeline, change, needed
+        table = self.table if upkept.deltacommit is None else self.table.durable()
+        return Fence(table, self.lease.require_held).prepare_commit(
+            self.begun.announced.on_timeline, change, needed, upkept
         )
 
     def _complete(self, commit: PreparedCommit) -> None:

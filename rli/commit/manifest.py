@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rli.errors import CorruptTableError
 from rli.hudi.file_names import is_log_file
+from rli.publication.deltacommits import files_of_deltacommit
 from rli.storage import Storage
 from rli.view import paths
 from rli.view.file_listing import files_written_at
@@ -43,7 +44,7 @@ def listed_files(storage: Storage, instant: str) -> list[str]:
         return []
     if _is_cut_short(manifest):
         # A power cut has torn it: most files are known by their names, too.
-        return files_written_at(storage, instant)
+        return [*files_written_at(storage, instant), *files_of_deltacommit(storage, instant)]
     try:
         entries = _MANIFEST.validate_json(manifest)
     except ValidationError as error:

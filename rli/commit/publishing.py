@@ -31,7 +31,7 @@ def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None)
     promoted: list[str] = []
     try:
         # Before the lease is asked for: flushing base files takes long, and no other writer should wait for it (P17).
-        write_ahead(begun, prepared.files, prepared.journals, is_flushed=prepared.is_flushed)
+        write_ahead(begun, begun.table.storage, prepared.files, prepared.journals, is_flushed=prepared.is_flushed)
         begun.on_step(Step.MANIFESTED)
         with exclusive_in_turn(begun.table, begun.index, begun.instant, turn, patience=begun.patience) as lease:
             published = LeasedWrite(begun, lease, promoted).publish(prepared)

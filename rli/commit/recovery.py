@@ -24,6 +24,7 @@ from rli.hudi.timeline.instant import Action, is_instant_time
 from rli.index.any_index import standing_in
 from rli.index.contract import TableIndex
 from rli.publication.archiving import finish_archives
+from rli.publication.deltacommits import withdraw_deltacommit
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.services.planned import Finished
@@ -113,6 +114,8 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     # Unpublished files go first, so that a living writer can move no more of them into the table. The manifest is read after
     # that, because until then the writer may replace the manifest, and promote files of the new list (P9).
     storage.delete_folder(paths.unpublished_files(instant))
+    # As long as the instant is pending, readers pass over its deltacommit; once the instant is gone, they would not.
+    withdraw_deltacommit(storage, table.timeline_layout, instant)
     in_table = frozenset(listed_files(storage, instant) if promoted is None else promoted)
     storage.discard_files(in_table)
     # Files first, then journals, the request last: while the timeline shows the instant as pending, a file left by a
@@ -176,6 +179,8 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
     displaced = writers.displace(instant)
     # The draft is settled before the question whether the commit stands. In the other order, the writer could publish
     # between the question and the clean-up, and its files would vanish from under a commit (P4).
+    # The deltacommit's before the commit's, which is published after it.
+    table.storage.settle(paths.deltacommit_content(instant))
     table.storage.settle(paths.commit_content(instant))
     # What the index has followed was published; if it is not any more, its journal is needed to undo it there.
     was_published = is_published(table, instant) or bool(standing_in(index, [instant]))

@@ -12,20 +12,24 @@ from rli.commit.begun_write import BegunWrite
 from rli.commit.manifest import manifest_of
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import save_journals
+from rli.storage import Storage
 from rli.view import paths
 
 
-def write_ahead(begun: BegunWrite, files: Sequence[str], journals: Sequence[Journal], *, is_flushed: bool) -> None:
+def write_ahead(
+    begun: BegunWrite, storage: Storage, files: Sequence[str], journals: Sequence[Journal], *, is_flushed: bool
+) -> None:
     """Bring to the disk what the commit will refer to: manifest, journals, and the files that are promoted.
 
     Args:
         begun: the write, as it began.
+        storage: of the table; whether it waits for the disk decides what survives a power cut.
         files: unpublished files that are to be promoted, by their paths in the table.
         journals: of the write.
         is_flushed: whether the tasks have brought files and journals to the disk.
     """
-    storage, instant = begun.table.storage, begun.instant
-    unflushed, manifest = storage.unflushed(), paths.manifest(instant)
+    instant, unflushed = begun.instant, storage.unflushed()
+    manifest = paths.manifest(instant)
     unflushed.write_bytes(manifest, manifest_of(instant, files))
     listed = save_journals(unflushed, instant, journals, tell_updates=begun.expired_before is not None)
     by_tasks = [

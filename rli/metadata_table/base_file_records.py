@@ -51,7 +51,9 @@ class BaseFileRecords:
     rows: int
 
 
-def base_file_records(storage: Storage, path: str, columns: IndexedColumns) -> BaseFileRecords:
+def base_file_records(
+    storage: Storage, path: str, columns: IndexedColumns, stored_at: str | None = None
+) -> BaseFileRecords:
     """Read what the metadata table keeps of a base file.
 
     Floating-point columns are read as a whole, to look for NaN; of other columns the footer is enough.
@@ -60,12 +62,14 @@ def base_file_records(storage: Storage, path: str, columns: IndexedColumns) -> B
         storage: of the table.
         path: of the base file, relative to the table.
         columns: those with statistics; columns that the file lacks, and nested ones, have none.
+        stored_at: where the file is as long as its commit has not brought it to its path; None once it has.
 
     Raises:
         CorruptTableError: the file is missing or damaged, or has no name of a base file.
     """
     name = BaseFileName.parse(posixpath.basename(path))
-    with corrupt_unless_parquet(path), storage.filesystem.open_input_file(storage.full_path(path)) as source:
+    place = storage.full_path(stored_at or path)
+    with corrupt_unless_parquet(path), storage.filesystem.open_input_file(place) as source:
         file = pq.ParquetFile(source)
         schema, statistics = file.schema_arrow, _footer_statistics(file.metadata, str(name), columns)
         certain = {

@@ -24,8 +24,11 @@ from uuid import uuid4
 
 from rli.errors import LeaseLostError
 from rli.hudi.timeline.timeline import Timeline
+from rli.metadata_table.deltacommit import Deltacommit
+from rli.metadata_table.upkeep import Upkept
+from rli.publication.deltacommits import publish_deltacommit
 from rli.publication.instants import TableInstant
-from rli.publication.metadata_table import switch_off_metadata_table
+from rli.publication.metadata_table import drop_partitions, switch_off_metadata_table
 from rli.storage import Draft
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -56,20 +59,26 @@ class PreparedCommit:
     Attributes:
         instant: inflight.
         content: of the completed instant.
+        deltacommit: brings the commit into the metadata table, with its content; None if nothing changes there.
     """
 
     instant: TableInstant
     content: Draft
+    deltacommit: tuple[Deltacommit, Draft] | None = None
 
     def publish(self, timeline: Timeline) -> None:
-        """Complete the instant in one step.
+        """Complete the instant in one step, after its deltacommit.
 
         Args:
             timeline: loaded under the lease.
 
         Raises:
-            FileNotFoundError: a successor in the lease has retracted the draft.
+            FileNotFoundError: a successor in the lease has retracted a draft.
         """
+        # Readers pass over the deltacommit as long as the instant is pending. In the other order, they would miss files of
+        # a commit that they see.
+        if self.deltacommit is not None:
+            publish_deltacommit(self.instant.table.storage, *self.deltacommit)
         self.instant.complete_from(self.content, timeline)
 
 
@@ -131,22 +140,32 @@ class Fence:
             instant.complete_from(draft, timeline)
         instant.flush()
 
-    def prepare_commit(self, instant: TableInstant, change: TableChange, needed: NeededFiles) -> PreparedCommit:
+    def prepare_commit(
+        self, instant: TableInstant, change: TableChange, needed: NeededFiles, upkept: Upkept
+    ) -> PreparedCommit:
         """Make the content of a commit, and have it on the disk with all that it needs; then the lease is checked.
 
         Args:
             instant: inflight, of a write.
             change: what the write changes.
             needed: the files that must be durable before the commit is visible.
+            upkept: what becomes of the metadata table.
         """
-        self._tell_metadata_table(change)
+        if upkept.partitions.keeps_nothing:
+            self._tell_metadata_table(change)
+        elif upkept.partitions.dropped:
+            drop_partitions(self.table, upkept.partitions.dropped, self.replace, self.require_held)
         storage, path = self.table.storage, paths.commit_content(instant.time)
+        files, deltacommit = [path, *needed.files], None
+        if upkept.deltacommit is not None:
+            files.append(paths.deltacommit_content(instant.time))
+            deltacommit = upkept.deltacommit, storage.unflushed().draft(files[-1], upkept.deltacommit.content)
         # The order of P4: the draft, then the check of the lease, then (by the caller) the publication. If the lease is
         # held at the check, every successor comes later, and finds the draft.
         draft = storage.unflushed().draft(path, self.table.timeline_layout.encode(change.commit_metadata))
-        storage.flush(files=[path, *needed.files], folders=needed.folders)
+        storage.flush(files=files, folders=needed.folders)
         self.require_held()
-        return PreparedCommit(instant, draft)
+        return PreparedCommit(instant, draft, deltacommit)
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a file unless one exists; returns whether it was written."""

@@ -207,6 +207,12 @@ LEFTOVER: Final = _event(
     "writer.left_behind", logging.WARNING, "a folder could not be removed; the next write removes it", "folder", "cause"
 )
 
+METADATA_DROPPED: Final = _event(
+    "metadata_table.dropped", logging.WARNING,
+    "a partition of the metadata table was dropped, because the change does not keep it; Hudi builds it again",
+    "table", "partition", "reason",
+)  # fmt: skip
+
 # The index -----------------------------------------------------------------------------------------------------
 
 TRANSACTION_BEHIND: Final = _event(

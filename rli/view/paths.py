@@ -74,6 +74,11 @@ def commit_content(instant: str) -> str:
     return f"{work_folder(instant)}/commit"
 
 
+def deltacommit_content(instant: str) -> str:
+    """Content of the write's deltacommit of the metadata table before that is published; as ``commit_content``."""
+    return f"{work_folder(instant)}/deltacommit"
+
+
 def announcement(instant: str, action: str) -> str:
     """Holds the plan of a table service of rli's; once it is announced, every holder of the lease carries it out."""
     return f"{UNDOING if action in UNDOING_ACTIONS else SERVICES}/{instant}.{action}"

@@ -10,7 +10,10 @@ from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import load_timeline
+from rli.metadata_table.verify import Difference, Verification
 from rli.storage import Storage
+from rli.view.definition import load_definition
+from rli.view.snapshot import Snapshot
 
 ARCHIVES: Final = Path(__file__).parent.parent / "data" / "hudi-metadata"
 """Where their archives are."""
@@ -33,3 +36,11 @@ def metadata_reader(table: Path) -> MetadataTableReader:
     properties = load_properties(storage)
     timeline = load_timeline(storage, TimelineLayout.of(properties.layout_version, properties.timeline_path))
     return MetadataTableReader(storage, timeline, properties)
+
+
+def differences(table: Path) -> list[Difference]:
+    """What the metadata table of a table says otherwise than its files."""
+    definition = load_definition(Storage(str(table)))
+    snapshot = Snapshot.now(definition)
+    reader = MetadataTableReader(definition.storage, snapshot.timeline, definition.properties)
+    return [*Verification(snapshot, reader).differences()]

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rli import Table, create_table
+from rli import CorruptTableError, Table, create_table
 from rli.hudi.properties import Key, load_properties, save_properties
 from rli.table.table import opened_table
 from tests.support.tables import commit_version
 
 OPERATIONS: dict[str, Callable[[Table, list[str]], object]] = {
-    "upsert": lambda table, _: commit_version(table, 4),
     "rollback": lambda table, instants: table.rollback(instants[-1]),
     "restore": lambda table, instants: table.restore(instants[1]),
     "clean": lambda table, _: table.clean(keep_commits=1),
@@ -40,6 +39,14 @@ def written(table: Table) -> list[str]:
 def has_metadata_table(table: Table) -> bool:
     storage = opened_table(table).definition.storage
     return storage.exists(".hoodie/metadata") or bool(load_properties(storage).raw.get(Key.METADATA_PARTITIONS))
+
+
+def test_damaged_metadata_table_stops_writes(table: Table) -> None:
+    instants = written(table)
+    with pytest.raises(CorruptTableError, match="listing"):
+        commit_version(table, 4)
+    assert has_metadata_table(table)
+    assert [instant.time for instant in table.timeline()] == instants
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

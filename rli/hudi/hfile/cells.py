@@ -10,7 +10,8 @@ import pyarrow as pa
 CELLS: Final = pa.schema([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
 """Keys are ordered bytewise; an empty value stands for a removed record."""
 
-NO_CELLS: Final = pa.RecordBatch.from_pylist([], schema=CELLS)
+# Not from lists: that would import pandas with this module.
+NO_CELLS: Final = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in CELLS], schema=CELLS)
 
 
 def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

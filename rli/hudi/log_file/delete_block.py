@@ -22,7 +22,7 @@ _ALWAYS: Final = 0
 """Ordering of a delete that wins over all records before: Hudi writes an ``int`` whatever the type of the table's column."""
 
 _END: Final = b"\0"
-_NOT_NULL: Final = pa.scalar(b"\x02")
+_NOT_NULL: Final = b"\x02"
 
 
 def deletes(record_keys: pa.Array, partition_path: str, ordering: pa.Array | None = None) -> pa.RecordBatch:
@@ -44,7 +44,11 @@ def deletes(record_keys: pa.Array, partition_path: str, ordering: pa.Array | Non
     return pa.record_batch(columns, names=[RECORD_KEY, PARTITION_PATH, ORDERING])
 
 
-NO_DELETES: Final = deletes(pa.array([], pa.string()), "")
+# Not from lists: that would import pandas with this module.
+NO_DELETES: Final = pa.RecordBatch.from_arrays(
+    [pa.nulls(0, pa.string()), pa.nulls(0, pa.string()), pa.nulls(0, pa.int32())],
+    [RECORD_KEY, PARTITION_PATH, ORDERING],
+)
 """Of the first block of a new file group in the metadata table."""
 
 
@@ -82,9 +86,10 @@ def _list(deleted: pa.RecordBatch) -> bytes:
             remedy=f"cast them to one of {', '.join(map(str, _WRAPPED))}",
         )
     branch, encode = form
+    not_null = pa.scalar(_NOT_NULL)
     parts = [
-        *(_NOT_NULL, *avro_values.texts(deleted[RECORD_KEY])),
-        *(_NOT_NULL, *avro_values.texts(deleted[PARTITION_PATH])),
+        *(not_null, *avro_values.texts(deleted[RECORD_KEY])),
+        *(not_null, *avro_values.texts(deleted[PARTITION_PATH])),
         *(pa.scalar(bytes([2 * branch])), *encode(ordering)),
     ]
     records = avro_values.joined(parts)

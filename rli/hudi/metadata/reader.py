@@ -61,7 +61,7 @@ class MetadataTableReader:
     def __init__(self, storage: Storage, timeline: Timeline, properties: TableProperties) -> None:
         self._storage = storage
         self._properties = properties
-        self.timeline = load_timeline(storage, _layout_within(timeline.layout))
+        self.timeline = load_timeline(storage, metadata_layout(timeline.layout))
         self._instants = ValidInstants(timeline, self.timeline)
         self._groups: dict[str, tuple[GroupSlice, ...]] = {}
 
@@ -175,7 +175,7 @@ def _require_all_groups(folder: str, partition: str, groups: tuple[GroupSlice, .
         )
 
 
-def _layout_within(layout: TimelineLayout) -> TimelineLayout:
+def metadata_layout(layout: TimelineLayout) -> TimelineLayout:
     """The layout of the metadata table's timeline: that of the table, in the metadata table's folder."""
     return TimelineLayout(
         layout.version,

@@ -8,24 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rli.hudi.metadata.reader import MetadataTableReader
-from rli.metadata_table.verify import Difference, Fault, Verification
-from rli.storage import Storage
-from rli.view.definition import load_definition
-from rli.view.snapshot import Snapshot
-from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
-
-
-def _differences(table: Path) -> list[Difference]:
-    definition = load_definition(Storage(str(table)))
-    snapshot = Snapshot.now(definition)
-    reader = MetadataTableReader(definition.storage, snapshot.timeline, definition.properties)
-    return [*Verification(snapshot, reader).differences()]
+from rli.metadata_table.verify import Fault
+from tests.support.metadata_tables import METADATA_TABLES, differences, unpack_metadata_table
 
 
 @pytest.mark.parametrize("name", [*METADATA_TABLES, "v9_partitioned_index"])
 def test_tables_of_hudi_have_no_differences(name: str, tmp_path: Path) -> None:
-    assert _differences(unpack_metadata_table(name, tmp_path)) == []
+    assert differences(unpack_metadata_table(name, tmp_path)) == []
 
 
 def _newest_file(table: Path) -> Path:
@@ -64,4 +53,4 @@ def test_changed_files_are_found(
 ) -> None:
     table = unpack_metadata_table("v9", tmp_path)
     change(_newest_file(table))
-    assert faults <= {(one.partition, one.fault) for one in _differences(table)}
+    assert faults <= {(one.partition, one.fault) for one in differences(table)}

@@ -1,0 +1,149 @@
+"""Log files that bring a change to the file groups of one partition of the metadata table."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.hudi.file_names import LogFileName
+from rli.hudi.hfile.cells import concatenated
+from rli.hudi.log_file.delete_block import NO_DELETES, delete_block, deletes
+from rli.hudi.log_file.hfile_block import hfile_block
+from rli.hudi.metadata.group_slices import GroupSlice
+from rli.hudi.metadata.groups import groups_of
+from rli.hudi.metadata.partitions import METADATA_FOLDER, data_partition_of, escaped_partition, file_id, group_number
+from rli.hudi.metadata.schema import METADATA_SCHEMA_TEXT
+from rli.hudi.timeline.commit_metadata import AppendedTo, WriteStat
+from rli.metadata_table.partition_change import PartitionChange
+
+_DATE_DIGITS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLog:
+    """A log file of the metadata table that is not written yet.
+
+    Attributes:
+        stat: says where it comes to be, relative to the metadata table.
+        content: of the file.
+    """
+
+    stat: WriteStat
+    content: bytes
+
+    @property
+    def path(self) -> str:
+        """Of the file, relative to the table."""
+        return posixpath.join(METADATA_FOLDER, self.stat.path)
+
+
+def write_token(instant: str) -> str:
+    """The token in names of log files by one instant: in table version 6 nothing else in them tells the instant.
+
+    Hudi reads such tokens as three integers of 32 bits.
+
+    Example:
+        >>> write_token("20240531120000123")
+        '20240531-120000123-0'
+    """
+    return f"{instant[:_DATE_DIGITS]}-{instant[_DATE_DIGITS:]}-0"
+
+
+@dataclass(frozen=True, slots=True)
+class LogWriter:
+    """Makes the log files of one deltacommit.
+
+    Attributes:
+        instant: of the deltacommit.
+        names_instant: the names of log files hold the instant of their deltacommit: table version 8 and later; else that of the
+            base file below them.
+    """
+
+    instant: str
+    names_instant: bool
+
+    def logs(self, groups: Sequence[GroupSlice], change: PartitionChange) -> Iterator[GroupLog]:
+        """The log files of the file groups that a change concerns, and of each that is new.
+
+        Args:
+            groups: of the partition of the metadata table, ordered by file id.
+            change: of that partition.
+        """
+        owned, is_new = _groups_of(groups, change)
+        cells = concatenated(change.cells)
+        chosen = groups_of(cells["key"], len(owned))
+        for number, group in enumerate(owned):
+            # Later cells count: the order is kept until each key has one.
+            own = _last_of_each(cells.filter(pa.array(chosen == number)))
+            if own.num_rows or is_new:
+                yield self._log(change.partition, group, own)
+
+    def _log(self, partition: str, group: GroupSlice, cells: pa.RecordBatch) -> GroupLog:
+        is_removed = pc.equal(pc.binary_length(cells["value"]), 0)
+        put, removed = cells.filter(pc.invert(is_removed)), cells["key"].filter(is_removed)
+        content = _content(self.instant, partition, put, removed)
+        name, appended_to = self._name(group)
+        stat = WriteStat(
+            group.file_id,
+            posixpath.join(partition, str(name)),
+            partition,
+            name.instant,
+            writes=put.num_rows,
+            inserts=0,
+            update_writes=put.num_rows,
+            deletes=len(removed),
+            written_bytes=len(content),
+            file_size=len(content),
+            appended_to=appended_to,
+        )
+        return GroupLog(stat, content)
+
+    def _name(self, group: GroupSlice) -> tuple[LogFileName, AppendedTo]:
+        token = write_token(self.instant)
+        if self.names_instant:
+            name = LogFileName(group.file_id, self.instant, 1, token)
+            return name, AppendedTo("", (str(name),))
+        # Those of dead writers, too: a number is never given twice.
+        version = max((found.version for found in group.names), default=0) + 1
+        began = group.base_instant or (group.names[0].instant if group.names else self.instant)
+        name = LogFileName(group.file_id, began, version, token)
+        return name, AppendedTo("" if group.base is None else group.base.name, (*map(str, group.names), str(name)))
+
+
+def _groups_of(groups: Sequence[GroupSlice], change: PartitionChange) -> tuple[list[GroupSlice], bool]:
+    """The file groups that hold the keys of a change, and whether they are new."""
+    owner = "" if change.data_partition is None else escaped_partition(change.data_partition)
+    by_owner: dict[str | None, list[GroupSlice]] = {}
+    for group in groups:
+        by_owner.setdefault(data_partition_of(group.file_id, change.partition), []).append(group)
+    owned = by_owner.get(owner)
+    if owned is not None:
+        return sorted(owned, key=lambda group: group_number(group.file_id)), False
+    # As many as the other partitions have: any count will do, and stands from now on.
+    count = max(map(len, by_owner.values()), default=1)
+    ids = (file_id(change.partition, number, change.data_partition) for number in range(count))
+    return [GroupSlice(new, None, "", (), ()) for new in ids], True
+
+
+def _content(instant: str, partition: str, put: pa.RecordBatch, removed: pa.Array) -> bytes:
+    """The blocks of a log file; without records and removed keys, the empty block that a new file group begins with."""
+    blocks = [hfile_block(instant, [put], METADATA_SCHEMA_TEXT)] if put.num_rows else []
+    if len(removed):
+        blocks.append(delete_block(instant, deletes(removed, partition), METADATA_SCHEMA_TEXT))
+    return b"".join(blocks) or delete_block(instant, NO_DELETES)
+
+
+def _last_of_each(cells: pa.RecordBatch) -> pa.RecordBatch:
+    """The cells sorted by key; of each key the last one."""
+    ordered = cells.take(pc.array_sort_indices(cells["key"]))
+    keys = ordered["key"]
+    if len(keys) < 2:
+        return ordered
+    is_last = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+    return ordered.filter(pa.array(np.append(is_last, True)))

@@ -1,0 +1,100 @@
+"""Which partitions of the metadata table a change keeps right, and which must be dropped before it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from rli.errors import CorruptTableError, UnsupportedTableError
+from rli.hudi.metadata.index_definitions import IndexDefinition
+from rli.hudi.metadata.partitions import PartitionKind, kind_of
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.timeline.instant import Action
+from rli.metadata_table.indexed_columns import IndexedColumns
+from rli.model import Scope
+
+_KEPT = frozenset(
+    {
+        PartitionKind.FILES,
+        PartitionKind.COLUMN_STATS,
+        PartitionKind.PARTITION_STATS,
+        PartitionKind.BLOOM_FILTERS,
+        PartitionKind.RECORD_INDEX,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPartitions:
+    """Partitions of the metadata table, told apart by what becomes of them.
+
+    Attributes:
+        kept: names of those that the change keeps.
+        dropped: names of the others, with the reason.
+    """
+
+    kept: tuple[str, ...]
+    dropped: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, reader: MetadataTableReader, definitions: Mapping[str, IndexDefinition], scope: Scope
+    ) -> KeptPartitions:
+        """Those that any change keeps.
+
+        Args:
+            reader: of the metadata table.
+            definitions: of its indexes.
+            scope: in which a record key is unique.
+        """
+        names = dict.fromkeys((*reader.partitions, *reader.inflight_partitions))
+        if reason := _why_none(reader):
+            return cls((), dict.fromkeys(names, reason))
+        found = {name: _why_not(name, reader, definitions, scope) for name in names}
+        return cls(tuple(names)).without({name: reason for name, reason in found.items() if reason})
+
+    def without(self, dropped: Mapping[str, str]) -> KeptPartitions:
+        """The same, with these dropped, too: name → reason. Without the lists of files, nothing is left."""
+        gone = {name: reason for name, reason in dropped.items() if name in self.kept}
+        if reason := gone.get(PartitionKind.FILES):
+            gone = dict.fromkeys(self.kept, reason)
+        return KeptPartitions(tuple(name for name in self.kept if name not in gone), {**self.dropped, **gone})
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether the metadata table goes as a whole."""
+        return not self.kept
+
+
+def _why_none(reader: MetadataTableReader) -> str:
+    if PartitionKind.FILES not in reader.partitions:
+        return "the metadata table has no lists of files"
+    compactions = (instant.action == Action.COMPACTION for instant in reader.timeline.pending)
+    if not reader.timeline.layout.keeps_completion_times and any(compactions):
+        # Log files of table version 6 must name the base files that the compaction is about to write.
+        return "a compaction of the metadata table is unfinished"
+    return ""
+
+
+def _why_not(name: str, reader: MetadataTableReader, definitions: Mapping[str, IndexDefinition], scope: Scope) -> str:
+    """Why a partition cannot be kept; "" if it can."""
+    kind, definition = kind_of(name), definitions.get(name)
+    if kind not in _KEPT:
+        return "rli does not keep partitions of this kind"
+    is_global = definition is None or not definition.is_partitioned
+    if kind is PartitionKind.RECORD_INDEX and is_global and scope is Scope.PARTITION:
+        return "record keys are unique in their partition only"
+    try:
+        if kind in {PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS}:
+            IndexedColumns.of(definitions, pa.schema([]))
+        reader.groups(name)
+    except UnsupportedTableError as error:
+        return str(error)
+    except CorruptTableError:
+        # An indexer has only announced it.
+        if name in reader.partitions:
+            raise
+        return "it has no file groups yet"
+    return ""

@@ -1,0 +1,172 @@
+"""What a change of the table means for its metadata table: a deltacommit, and partitions that must go before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Final
+
+import pyarrow as pa
+
+from rli.file_group.journal import Journal
+from rli.file_group.journal_list import readable_journals
+from rli.hudi.metadata.index_definitions import load_index_definitions
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.timeline.instant import new_instant_time
+from rli.hudi.timeline.timeline import Timeline
+from rli.metadata_table.contents import Contents
+from rli.metadata_table.deltacommit import Deltacommit
+from rli.metadata_table.file_changes import FileChanges, data_files
+from rli.metadata_table.group_logs import LogWriter
+from rli.metadata_table.indexed_columns import IndexedColumns
+from rli.metadata_table.kept_partitions import KeptPartitions
+from rli.metadata_table.live_statistics import LiveStatistics
+from rli.metadata_table.location_changes import placed, put_back, touched_partitions
+from rli.metadata_table.partition_change import PartitionChange
+from rli.model import Scope
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
+
+
+@dataclass(frozen=True, slots=True)
+class Upkept:
+    """What becomes of the metadata table with one change of the table.
+
+    Attributes:
+        partitions: those that the change keeps, and those that must be dropped before the change shows.
+        deltacommit: brings the change into the kept ones; None if nothing changes there.
+    """
+
+    partitions: KeptPartitions
+    deltacommit: Deltacommit | None
+
+
+NOTHING_KEPT: Final = Upkept(KeptPartitions(()), None)
+"""Of a table without a metadata table."""
+
+
+class Upkeep:
+    """Keeps a metadata table right, one change of its table at a time.
+
+    Args:
+        snapshot: of the table, its properties as they are now. For a write, the state before it; for a table service, the state
+            when its files are gone and its instant is not completed. The caller holds the lease.
+        scope: in which the writer's index keeps record keys unique.
+        schema: of the records after the change, without meta columns; None for that of the snapshot.
+
+    Raises:
+        CorruptTableError: the metadata table or the definitions of its indexes are damaged.
+    """
+
+    def __init__(self, snapshot: Snapshot, scope: Scope = Scope.GLOBAL, schema: pa.Schema | None = None) -> None:
+        table = snapshot.table
+        self._snapshot = snapshot
+        self._scope = scope
+        self._schema = schema
+        self._storage = table.storage
+        self._reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
+        self._definitions = load_index_definitions(table.storage, table.properties)
+
+    @property
+    def timeline(self) -> Timeline:
+        """Of the metadata table."""
+        return self._reader.timeline
+
+    def of_write(self, instant: str, change: TableChange, journals: Sequence[Journal]) -> Upkept:
+        """What a write means whose files are not in the table yet.
+
+        Args:
+            instant: of the write.
+            change: of the table.
+            journals: of the write.
+
+        Raises:
+            CorruptTableError: a file of the table or of the metadata table is damaged.
+        """
+        kept = self._always
+        if kept.keeps_nothing:
+            return Upkept(kept, None)
+        files = FileChanges.of_write(self._storage, instant, change, self._columns)
+        if not files.has_all_bloom_filters:
+            # Hudi fails where it finds none for a file.
+            kept = kept.without({PartitionKind.BLOOM_FILTERS: "a base file has no bloom filter"})
+        live = self._live(change.partition_paths | {group.partition_path for group in change.replaced})
+        appended = {stat.partition_path for stat in change.appended}
+        left = {
+            path: None if path in appended else [part for part in slices if part.group not in change.superseded]
+            for path, slices in live.items()
+        }
+        return self._upkept(instant, kept, Contents(files, left, self._locations(placed, journals)))
+
+    def kept_by_service(self, change: TableChange) -> KeptPartitions:
+        """What becomes of the partitions with a table service; raises as ``of_write``.
+
+        Args:
+            change: that the service is about to make; the newest undone commit first.
+        """
+        return self._undoing(change)[0]
+
+    def of_service(self, instant: str, change: TableChange) -> Upkept:
+        """What a table service means that has removed files, and perhaps undone commits; raises as ``of_write``.
+
+        Args:
+            instant: of the table service.
+            change: of the table; the newest undone commit first.
+        """
+        kept, undone = self._undoing(change)
+        if kept.keeps_nothing:
+            return Upkept(kept, None)
+        files = FileChanges(gone=data_files(change.removed))
+        touched = {*change.removed, *touched_partitions(self._storage, undone)} if change.undone else set[str]()
+        return self._upkept(instant, kept, Contents(files, self._live(touched), self._locations(put_back, undone)))
+
+    @cached_property
+    def _always(self) -> KeptPartitions:
+        """What becomes of the partitions with every change."""
+        return KeptPartitions.of(self._reader, self._definitions, self._scope)
+
+    @cached_property
+    def _columns(self) -> IndexedColumns:
+        schema = self._schema or self._snapshot.schema
+        return IndexedColumns.of(self._definitions, pa.schema([]) if schema is None else schema)
+
+    def _undoing(self, change: TableChange) -> tuple[KeptPartitions, list[list[Journal]]]:
+        """What becomes of the partitions with a table service, and the journals of the commits that it undoes."""
+        found = [readable_journals(self._storage, time) for time in change.undone]
+        undone = [journals for journals in found if journals is not None]
+        if len(undone) == len(found):
+            return self._always, undone
+        reason = "no journals tell which keys an undone commit placed"
+        return self._always.without({PartitionKind.RECORD_INDEX: reason}), undone
+
+    def _upkept(self, instant: str, kept: KeptPartitions, contents: Contents) -> Upkept:
+        statistics = LiveStatistics(self._storage, self._reader, self._columns)
+        writer = LogWriter(instant, self.timeline.layout.keeps_completion_times)
+        logs = [
+            log
+            for name in kept.kept
+            for change in contents.changes(name, statistics)
+            for log in writer.logs(self._reader.groups(name), change)
+        ]
+        if not logs:
+            return Upkept(kept, None)
+        latest = max(filter(None, (self._snapshot.timeline.latest_time, self.timeline.latest_time)))
+        completion = new_instant_time(self._snapshot.table.now(), latest)
+        return Upkept(kept, Deltacommit(instant, logs, self._snapshot.timeline.layout, completion))
+
+    def _locations(
+        self, change_of: Callable[..., Sequence[PartitionChange]], journals: Sequence[object]
+    ) -> Callable[[], Sequence[PartitionChange]]:
+        definition = self._definitions.get(PartitionKind.RECORD_INDEX)
+        is_partitioned = definition is not None and definition.is_partitioned
+        return partial(change_of, self._storage, journals, is_partitioned=is_partitioned)
+
+    def _live(self, touched: Collection[str]) -> dict[str, Sequence[FileSlice]]:
+        """The live file slices of some partitions of the table."""
+        found: dict[str, list[FileSlice]] = {path: [] for path in touched}
+        for part in self._snapshot.slices.of_partitions(touched):
+            found[part.group.partition_path].append(part)
+        return {**found}

@@ -1,0 +1,85 @@
+"""A real process dies at every change of a write that keeps Hudi's metadata table: the table and its metadata table agree."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rli import Table, open_table
+from rli.hudi.metadata.partitions import METADATA_FOLDER
+from rli.metadata_table.group_logs import write_token
+from rli.storage import Storage
+from tests.crash.writes import pointed
+from tests.support.children import was_killed
+from tests.support.faults import AtPoint, KillAt
+from tests.support.metadata_tables import differences, metadata_reader, unpack_metadata_table
+from tests.support.soak import EVERY_POINT
+from tests.table.test_metadata_upkeep import with_values
+
+pytestmark = pytest.mark.crash
+
+LATER = 10**13
+
+
+def _opened(table: Path) -> Table:
+    return open_table(table, index=f"lmdb://{table.parent}/index")
+
+
+def _write(table: Table) -> None:
+    """Updates, and a key that is new."""
+    rows = table.read().sort_by("id").slice(0, 5)
+    table.upsert(with_values(rows, id=["new", *rows["id"].to_pylist()[1:]], ts=LATER))
+
+
+def _write_and_die(table: Path, at_point: AtPoint) -> None:
+    _write(pointed(_opened(table), at_point))
+
+
+def _ids(table: Path) -> list[str]:
+    return sorted(_opened(table).read(columns=["id"]).column(0).to_pylist())
+
+
+def _log_files(table: Path) -> set[str]:
+    files = Storage(str(table)).list_files(METADATA_FOLDER, recursive=True)
+    return {file.name for file in files if ".log." in file.name}
+
+
+@pytest.fixture(scope="module", params=["v9", "v6"])
+def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table and its index; not changed by any test."""
+    table = unpack_metadata_table(request.param, tmp_path_factory.mktemp("template"))
+    open_table(table).index.bootstrap(f"lmdb://{table.parent}/index")
+    return table
+
+
+@pytest.mark.invariant("P52")
+def test_kill_at_each_change_beside_metadata(template: Path, tmp_path: Path) -> None:
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(template.parent, tmp_path / name)) / template.name
+
+    points: list[str] = []
+    whole = copy("whole")
+    _write(pointed(_opened(whole), points.append))
+    before, after = _ids(template), _ids(whole)
+    first = next(number for number, point in enumerate(points, 1) if METADATA_FOLDER in point)
+    numbers = [n for n, point in enumerate(points, 1) if n >= first and point.startswith("before")]
+    chosen = [n for n in numbers if EVERY_POINT or n in numbers[::8] or "before publish" in points[n - 1]]
+    outcomes = []
+    for number in chosen:
+        table = copy(str(number))
+        assert was_killed(_write_and_die, table, KillAt(number)), points[number - 1]
+        # Readers of the table before anybody has cleared up, and the next write.
+        assert [found for found in differences(table) if found.partition != "files"] == [], points[number - 1]
+        outcomes.append(_ids(table) == after)
+        assert outcomes[-1] or _ids(table) == before
+        _opened(table).delete([before[0]])
+        assert differences(table) == [], points[number - 1]
+        timeline = metadata_reader(table).timeline
+        assert timeline.pending == ()
+        written = [write_token(instant.time) for instant in timeline.completed]
+        assert [log for log in _log_files(table) - _log_files(template) if not log.endswith(tuple(written))] == []
+        shutil.rmtree(table.parent)
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {False, True}

@@ -1,0 +1,126 @@
+"""Writes of rli on tables whose metadata table Hudi has made: afterwards, it says of each file and key what is true."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rli import Table, open_table
+from rli.hudi.metadata.index_definitions import IndexDefinition, format_index_definitions, load_index_definitions
+from rli.hudi.metadata.partitions import METADATA_FOLDER
+from rli.hudi.properties import Key, load_properties, save_properties
+from rli.table.table import opened_table
+from tests.support.metadata_tables import METADATA_TABLES, differences, metadata_reader, unpack_metadata_table
+
+LATER = 10**13
+
+
+def with_values(rows: pa.Table, **values: Any) -> pa.Table:
+    for name, value in values.items():
+        position = rows.schema.get_field_index(name)
+        column = value if isinstance(value, list) else [value] * rows.num_rows
+        rows = rows.set_column(position, name, pa.array(column, rows.schema.field(name).type))
+    return rows
+
+
+def updated(table: Table, rows: pa.Table) -> None:
+    table.upsert(with_values(rows, ts=LATER))
+
+
+def inserted(table: Table, rows: pa.Table) -> None:
+    table.insert(with_values(rows.slice(0, 2), id=["new 1", "new 2"], ts=LATER))
+
+
+def moved_to_new_partition(table: Table, rows: pa.Table) -> None:
+    table.upsert(with_values(rows.slice(0, 2), ts=LATER + 1, region="é_1-2"))
+
+
+def deleted(table: Table, rows: pa.Table) -> None:
+    table.delete(rows["id"].to_pylist()[1:3])
+
+
+def merged(table: Table, rows: pa.Table) -> None:
+    changes = with_values(rows.slice(3, 2), ts=LATER + 2)
+    table.merge(changes.append_column("op", pa.array(["u", "d"])), "op")
+
+
+def overwritten(table: Table, rows: pa.Table) -> None:
+    table.overwrite_partitions(with_values(rows.slice(0, 1), ts=LATER + 3))
+
+
+def emptied(table: Table, _: pa.Table) -> None:
+    table.drop_partitions([table.read(columns=["_hoodie_partition_path"]).column(0)[0].as_py()])
+
+
+WRITES: list[Callable[[Table, pa.Table], None]] = [
+    updated,
+    inserted,
+    moved_to_new_partition,
+    deleted,
+    merged,
+    overwritten,
+    emptied,
+]
+
+
+def opened(name: str, folder: Path, index: str = "") -> tuple[Table, Path]:
+    path = unpack_metadata_table(name, folder)
+    open_table(path).index.bootstrap(index or f"lmdb://{folder}/index")
+    return open_table(path), path
+
+
+@pytest.mark.invariant("P52")
+@pytest.mark.parametrize("name", [*METADATA_TABLES, "v9_partitioned_index"])
+def test_each_write_keeps_each_partition(name: str, tmp_path: Path) -> None:
+    table, path = opened(name, tmp_path)
+    listed, rows = load_properties(opened_table(table).definition.storage).metadata_partitions, table.read()
+    for write in WRITES:
+        write(table, rows)
+        assert (write, differences(path)) == (write, [])
+    assert load_properties(opened_table(table).definition.storage).metadata_partitions == listed
+
+
+def test_updates_leave_locations_alone(tmp_path: Path) -> None:
+    table, path = opened("v9", tmp_path)
+    before = metadata_reader(path).timeline.latest_time
+    updated(table, table.read())
+    after = metadata_reader(path)
+    (deltacommit,) = [instant for instant in after.timeline.completed if instant.time > (before or "")]
+    logs = [log for group in after.groups("record_index") for log in group.names if log.instant == deltacommit.time]
+    assert logs == []
+
+
+def test_key_of_two_partitions_drops_locations(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table, path = opened("v9", tmp_path, "simple:")
+    listed = {*load_properties(opened_table(table).definition.storage).metadata_partitions}
+    with caplog.at_level(logging.WARNING):
+        updated(table, table.read())
+    assert {*load_properties(opened_table(table).definition.storage).metadata_partitions} == listed - {"record_index"}
+    assert "unique in their partition only" in caplog.text
+    assert differences(path) == []
+
+
+def test_unknown_partition_is_dropped_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table, path = opened("v9", tmp_path)
+    storage, name = opened_table(table).definition.storage, "secondary_index_by_note"
+    properties = load_properties(storage)
+    definitions = load_index_definitions(storage, properties)
+    of_index = IndexDefinition(name, "secondary_index", columns=("note",), version="V2")
+    storage.write_bytes(
+        properties.raw["hoodie.table.index.defs.path"], format_index_definitions([*definitions.values(), of_index])
+    )
+    listed = ",".join([*properties.metadata_partitions, name])
+    save_properties(storage, properties.changed({Key.METADATA_PARTITIONS: listed}))
+    storage.write_bytes(f"{METADATA_FOLDER}/{name}/.secondary-index-by-note-0000-0_00000000000000002.log.1_0-0-0", b"")
+    with caplog.at_level(logging.WARNING):
+        updated(table, table.read())
+    assert load_properties(storage).metadata_partitions == properties.metadata_partitions
+    assert load_index_definitions(storage, properties) == definitions
+    assert not storage.exists(f"{METADATA_FOLDER}/{name}")
+    assert f"partition={name}" in caplog.text
+    assert differences(path) == []
