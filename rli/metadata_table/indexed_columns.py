@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
-from rli.errors import UnsupportedTableError
+from rli.errors import SchemaError, UnsupportedTableError
 from rli.hudi.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from rli.hudi.metadata.index_definitions import IndexDefinition
 from rli.hudi.metadata.partitions import PartitionKind
@@ -42,11 +42,7 @@ class IndexedColumns:
             UnsupportedTableError: the statistics are in a form of later versions.
         """
         definition = definitions.get(PartitionKind.COLUMN_STATS)
-        if definition is None or not definition.columns:
-            plain = [field.name for field in list(schema)[:_MOST_BY_DEFAULT] if not pa.types.is_nested(field.type)]
-            names = (*_ALWAYS, *plain)
-        else:
-            names = definition.columns
+        names = names_of_columns(schema) if definition is None or not definition.columns else definition.columns
         version = StatisticsVersion.V1.value if definition is None else definition.version
         if version not in set(StatisticsVersion):
             raise UnsupportedTableError(
@@ -54,3 +50,26 @@ class IndexedColumns:
                 remedy="let Hudi drop the column statistics, or use a newer version of rli",
             )
         return cls(tuple(dict.fromkeys(names)), StatisticsVersion(version))
+
+
+def names_of_columns(schema: pa.Schema, chosen: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The columns that get statistics, with the meta columns that always do.
+
+    Args:
+        schema: of the records, without meta columns.
+        chosen: names; None for those of the first 32 columns that are not nested.
+
+    Raises:
+        SchemaError: a chosen column does not exist, or is nested.
+    """
+    plain = [field.name for field in schema if not pa.types.is_nested(field.type)]
+    if chosen is None:
+        first = {field.name for field in list(schema)[:_MOST_BY_DEFAULT]}
+        return (*_ALWAYS, *(name for name in plain if name in first))
+    unfit = sorted({*chosen} - {*plain, *_ALWAYS})
+    if unfit:
+        raise SchemaError(
+            f"no statistics can be kept of a column: column={unfit[0]}",
+            remedy="choose columns of the table that are no lists, maps or structures",
+        )
+    return tuple(dict.fromkeys((*_ALWAYS, *chosen)))

@@ -13,6 +13,7 @@ from rli.services.restore import RestoreResult
 from rli.settings import Maintenance
 from rli.table.index_of_table import IndexOfTable, SyncResult
 from rli.table.maintenance import TableMaintenance
+from rli.table.metadata_of_table import MetadataOfTable
 from rli.table.opened import OpenTable
 from rli.table.versions import TableVersions
 from rli.tasks import TaskRunner
@@ -38,6 +39,11 @@ class TableGroups:
     def index(self) -> IndexOfTable:
         """The table's index: ``table.index.verify()``."""
         return IndexOfTable(self._opened)
+
+    @property
+    def metadata(self) -> MetadataOfTable:
+        """Hudi's metadata table: ``table.metadata.status()``."""
+        return MetadataOfTable(self._opened)
 
     def rollback(self, instant: str, *, timeout: float | None = None) -> str:
         """As ``versions.rollback``."""

@@ -284,6 +284,12 @@ ARCHIVE_DONE: Final = _event(
     "archive.done", logging.INFO, "moved old commits to the archive",
     "table", "instants", "earliest_active", "files", "seconds",
 )  # fmt: skip
+METADATA_ENABLED: Final = _event(
+    "metadata.enabled", logging.INFO, "the metadata table has new partitions", "table", "partitions", "seconds"
+)
+METADATA_DISABLED: Final = _event(
+    "metadata.disabled", logging.INFO, "partitions of the metadata table were removed", "table", "partitions"
+)
 ROLLBACK_DONE: Final = _event(
     "rollback.done", logging.INFO, "rolled a commit back", "table", "instant", "rollback", "files", "seconds"
 )

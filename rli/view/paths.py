@@ -25,6 +25,7 @@ SERVICES: Final = f"{_FOLDER}/services"
 PREPARED: Final = f"{_FOLDER}/prepared"
 
 ARCHIVING: Final = f"{_FOLDER}/archiving"
+BIRTHS: Final = f"{_FOLDER}/metadata"
 RECORDS: Final = f"{_FOLDER}/records"
 INDEX: Final = f"{_FOLDER}/index"
 PROBES: Final = f"{_FOLDER}/marks"
@@ -97,6 +98,21 @@ def archive_plan(folder: str) -> str:
 def archive_content(folder: str) -> str:
     """Content of the archive's file before it has its name; without it nobody can give it."""
     return f"{folder}/content"
+
+
+def birth_folder(attempt: str) -> str:
+    """Holds new partitions of the metadata table before they are brought into it."""
+    return f"{BIRTHS}/{attempt}"
+
+
+def birth_files(folder: str) -> str:
+    """Holds their files; without it nobody can bring any more of them into the metadata table."""
+    return f"{folder}/files"
+
+
+def birth_plan(folder: str) -> str:
+    """Says which partitions are about to come."""
+    return f"{folder}/plan.json"
 
 
 def journal_folder(instant: str) -> str:

@@ -1,0 +1,220 @@
+"""The records of new partitions of the metadata table, from the folders, footers and keys of its table.
+
+Records are cells, and those of each file group are sorted apart. Memory holds the names of all files, the statistics of
+the files of one partition of the table, and what ``CellSorter`` keeps.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.errors import UnsupportedTableError
+from rli.hudi.hfile.cells import CELLS
+from rli.hudi.metadata.groups import groups_of
+from rli.hudi.metadata.keys import (
+    PARTITION_LIST_KEY,
+    bloom_filter_key,
+    column_stats_key,
+    files_key,
+    partition_stats_key,
+)
+from rli.hudi.metadata.partitions import PartitionKind, file_id
+from rli.hudi.metadata.record_codec import encode_record
+from rli.hudi.metadata.record_index import location_cells
+from rli.hudi.metadata.records import ColumnStatistics, FileList, ListedFile, MetadataRecord, RecordLocation
+from rli.metadata_table.base_file_records import BaseFileRecords, base_file_records
+from rli.metadata_table.cell_sorter import CellSorter
+from rli.metadata_table.indexed_columns import IndexedColumns
+from rli.metadata_table.partition_statistics import merged_over_files
+from rli.tasks import InThreads
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+
+_GROUPS: Final = {
+    PartitionKind.FILES: 1,
+    PartitionKind.COLUMN_STATS: 2,
+    PartitionKind.PARTITION_STATS: 1,
+    PartitionKind.BLOOM_FILTERS: 4,
+}
+"""File groups of a new partition, as Hudi makes by default."""
+
+_LEAST_GROUPS_OF_RECORD_INDEX: Final = 10
+_MOST_GROUPS_OF_RECORD_INDEX: Final = 10_000
+_BYTES_OF_GROUP: Final = 1 << 30
+_BYTES_OF_ENTRY: Final = 48
+_GROWTH: Final = 2
+
+_FROM_FOOTERS: Final = frozenset(
+    {PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS, PartitionKind.BLOOM_FILTERS}
+)
+
+
+@dataclass(frozen=True)
+class InitialRecords:
+    """What new partitions of a metadata table hold.
+
+    Attributes:
+        snapshot: state of the table; its files stay for as long as this is used.
+        columns: that have statistics.
+        is_index_partitioned: whether each partition of the table has file groups of its own in the record index.
+    """
+
+    snapshot: Snapshot
+    columns: IndexedColumns
+    is_index_partitioned: bool = False
+
+    def add_to(self, sorters: Mapping[PartitionKind, CellSorter], on_file: Callable[[], None] = lambda: None) -> None:
+        """Give the cells of some partitions to their sorters, by the ids of file groups.
+
+        Args:
+            sorters: of the partitions that are wanted.
+            on_file: called for each data file that was read.
+
+        Raises:
+            CorruptTableError: a base file is missing or damaged.
+            UnsupportedTableError: an instant of the table is no time, so that no record index can name it.
+        """
+        if PartitionKind.FILES in sorters:
+            self._add(sorters, PartitionKind.FILES, self._lists())
+        if not _FROM_FOOTERS.isdisjoint(sorters):
+            for path in sorted(self._files):
+                self._add_from_footers(path, sorters, on_file)
+        if PartitionKind.RECORD_INDEX in sorters:
+            for file_slice in self._live:
+                self._add_locations(file_slice, sorters[PartitionKind.RECORD_INDEX])
+                on_file()
+
+    def file_ids(self, kind: PartitionKind) -> list[str]:
+        """All file groups of a new partition, also those that get no cells."""
+        if kind is not PartitionKind.RECORD_INDEX:
+            return [file_id(kind, number) for number in range(_GROUPS[kind])]
+        return [file_id(kind, number, path) for path, count in self._groups_of_index.items() for number in range(count)]
+
+    def files_to_read(self, kinds: Collection[PartitionKind]) -> int:
+        """How often ``add_to`` calls ``on_file``."""
+        footers = 0 if _FROM_FOOTERS.isdisjoint(kinds) else sum(map(len, self._files.values()))
+        return footers + (len(self._live) if PartitionKind.RECORD_INDEX in kinds else 0)
+
+    @cached_property
+    def _files(self) -> Mapping[str, Mapping[str, int]]:
+        return visible_files(self.snapshot)
+
+    @cached_property
+    def _live(self) -> list[FileSlice]:
+        return [*self.snapshot.slices.values()]
+
+    @cached_property
+    def _groups_of_index(self) -> dict[str | None, int]:
+        """Partition path → file groups of the record index; None stands for the whole table."""
+        rows: dict[str | None, int] = defaultdict(int)
+        if not self.is_index_partitioned:
+            rows[None] = 0
+        for file_slice in self._live:
+            with self.snapshot.reader(file_slice) as reader:
+                rows[file_slice.group.partition_path if self.is_index_partitioned else None] += reader.rows
+        least = 1 if self.is_index_partitioned else _LEAST_GROUPS_OF_RECORD_INDEX
+        return {path: groups_of_record_index(count, least) for path, count in sorted(rows.items(), key=str)}
+
+    def _lists(self) -> Iterator[tuple[str, MetadataRecord]]:
+        partitions = {files_key(path): ListedFile(0) for path in self._files}
+        yield PARTITION_LIST_KEY, FileList(partitions, lists_partitions=True)
+        for path, files in self._files.items():
+            yield files_key(path), FileList({name: ListedFile(size) for name, size in files.items()})
+
+    def _add_from_footers(
+        self, path: str, sorters: Mapping[PartitionKind, CellSorter], on_file: Callable[[], None]
+    ) -> None:
+        """Records of the base files of one partition of the table."""
+        storage, columns = self.snapshot.table.storage, self.columns
+        names = sorted(self._files[path])
+        live = {
+            posixpath.basename(file.path)
+            for file_slice in self.snapshot.slices.of_partitions([path])
+            for file in file_slice.files
+        }
+        of_live: list[Mapping[str, ColumnStatistics]] = []
+        read = InThreads().run(lambda name: base_file_records(storage, posixpath.join(path, name), columns), names)
+        for name, records in zip(names, read, strict=True):
+            self._add_file(path, name, records, sorters)
+            if name in live and records.rows:
+                of_live.append(records.statistics)
+            on_file()
+        if PartitionKind.PARTITION_STATS in sorters:
+            merged = merged_over_files(path, of_live, columns.names)
+            keyed = ((partition_stats_key(column, path), found) for column, found in merged.items())
+            self._add(sorters, PartitionKind.PARTITION_STATS, keyed)
+
+    def _add_file(
+        self, path: str, name: str, records: BaseFileRecords, sorters: Mapping[PartitionKind, CellSorter]
+    ) -> None:
+        if PartitionKind.COLUMN_STATS in sorters:
+            keyed = ((column_stats_key(column, path, name), found) for column, found in records.statistics.items())
+            self._add(sorters, PartitionKind.COLUMN_STATS, keyed)
+        if PartitionKind.BLOOM_FILTERS in sorters and records.bloom_filter is not None:
+            key = bloom_filter_key(path, name)
+            self._add(sorters, PartitionKind.BLOOM_FILTERS, [(key, records.bloom_filter)])
+
+    def _add(
+        self,
+        sorters: Mapping[PartitionKind, CellSorter],
+        kind: PartitionKind,
+        records: Iterable[tuple[str, MetadataRecord]],
+    ) -> None:
+        rows = [(key.encode(), encode_record(record)) for key, record in records]
+        if rows:
+            cells = pa.record_batch([list(column) for column in zip(*rows, strict=True)], schema=CELLS)
+            _share_out(cells, self.file_ids(kind), sorters[kind])
+
+    def _add_locations(self, file_slice: FileSlice, sorter: CellSorter) -> None:
+        group, kind = file_slice.group, PartitionKind.RECORD_INDEX
+        location = RecordLocation(group.partition_path, group.file_id, file_slice.instant)
+        owner = group.partition_path if self.is_index_partitioned else None
+        ids = [file_id(kind, number, owner) for number in range(self._groups_of_index[owner])]
+        for keys in self.snapshot.record_keys(file_slice):
+            try:
+                cells = location_cells(keys, [location])
+            except ValueError as error:
+                raise UnsupportedTableError(
+                    f"a record index cannot name an instant that is no time: instant={file_slice.instant}",
+                    remedy="cluster the table first, so that all its files are of later instants",
+                ) from error
+            _share_out(cells, ids, sorter)
+
+
+def visible_files(snapshot: Snapshot) -> dict[str, dict[str, int]]:
+    """Partition path → data files in its folder that count, older versions included → bytes."""
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for version in snapshot.slices.all_versions():
+        if snapshot.timeline.is_visible(version.instant):
+            sizes = {posixpath.basename(file.path): file.size for file in version.files}
+            found[version.group.partition_path].update(sizes)
+    return dict(found)
+
+
+def groups_of_record_index(records: int, least: int = _LEAST_GROUPS_OF_RECORD_INDEX) -> int:
+    """File groups of a new record index, by Hudi's estimate: twice as many records fill them to 1 GiB each.
+
+    Example:
+        >>> groups_of_record_index(1_000_000), groups_of_record_index(2_000_000_000)
+        (10, 178)
+    """
+    estimate = records * _GROWTH // (_BYTES_OF_GROUP // _BYTES_OF_ENTRY)
+    return min(max(estimate, least), _MOST_GROUPS_OF_RECORD_INDEX)
+
+
+def _share_out(cells: pa.RecordBatch, file_ids: list[str], sorter: CellSorter) -> None:
+    """Give each file group its cells."""
+    if len(file_ids) == 1:
+        sorter.add(file_ids[0], cells)
+        return
+    chosen = pa.array(groups_of(cells["key"], len(file_ids)))
+    for number, name in enumerate(file_ids):
+        sorter.add(name, cells.filter(pc.equal(chosen, number)))

@@ -1,0 +1,198 @@
+"""How partitions come into Hudi's metadata table and leave it, whatever becomes of the process.
+
+Readers and writers rely on the partitions that the properties of the table list. So a partition is listed last, after all
+its files are in place, and unlisted first, before any of them goes. New files wait in a folder of their own. The process
+that has the lease next removes that folder first: from then on, a process that was paused brings no more of them into place.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from rli.errors import CorruptTableError, LeaseLostError
+from rli.hudi.java_properties import format_properties
+from rli.hudi.metadata.index_definitions import (
+    DEFAULT_PATH,
+    PATH_KEY,
+    IndexDefinition,
+    definitions_path,
+    format_index_definitions,
+    load_index_definitions,
+)
+from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
+from rli.hudi.metadata.reader import metadata_layout
+from rli.hudi.properties import PROPERTIES_PATH, Key, TableProperties
+from rli.hudi.timeline.instant import Action
+from rli.publication.fence import Fence
+from rli.view import paths
+
+_SEPARATOR: Final = ","
+
+
+class PlannedPartitions(BaseModel):
+    """What is about to come into the metadata table, as a file beside its files says it.
+
+    Attributes:
+        version: of the format.
+        partitions: of the metadata table.
+        instant: of the deltacommit that makes them.
+        is_first: the metadata table itself is new.
+        files: those to bring into the metadata table's folder, in this order.
+    """
+
+    version: Literal[1] = 1
+    partitions: tuple[str, ...]
+    instant: str
+    is_first: bool
+    files: tuple[str, ...]
+
+
+def add_partitions(folder: str, plan: PlannedPartitions, definitions: Sequence[IndexDefinition], fence: Fence) -> None:
+    """Bring new partitions into the metadata table, and list them. The caller holds the lease.
+
+    Args:
+        folder: of ``paths.birth_folder``; the files of the plan are below it.
+        plan: what is to come.
+        definitions: of the new partitions that have one.
+        fence: of the caller.
+
+    Raises:
+        LeaseLostError: another writer took the lease over; it has removed what was begun.
+    """
+    storage, files = fence.table.storage, paths.birth_files(folder)
+    storage.write_bytes(paths.birth_plan(folder), plan.model_dump_json().encode())
+    built = [posixpath.join(files, file) for file in plan.files]
+    storage.flush(files=built, folders={folder, *map(posixpath.dirname, built)})
+    _change_properties(fence, inflight=plan.partitions)
+    # What an earlier attempt, or another engine, has left of partitions that are not listed.
+    fence.require_held()
+    _delete_folders(fence, plan.partitions, is_whole=plan.is_first)
+    targets = [posixpath.join(METADATA_FOLDER, file) for file in plan.files]
+    try:
+        for source, target in zip(built, targets, strict=True):
+            storage.move(source, target)
+    except FileNotFoundError as error:
+        raise LeaseLostError(
+            f"another writer took the lease over: table={fence.table.location}",
+            remedy="no partition was added to the metadata table, call it again",
+        ) from error
+    storage.flush(folders=set(map(posixpath.dirname, targets)))
+    _change_definitions(fence, definitions, plan.partitions)
+    _change_properties(fence, listed=plan.partitions)
+    storage.delete_folder(folder)
+
+
+def remove_partitions(partitions: Sequence[str], fence: Fence) -> None:
+    """Unlist partitions of the metadata table, and remove them; with ``files`` the whole of it goes.
+
+    The caller holds the lease.
+
+    Args:
+        partitions: that are listed, or inflight.
+        fence: of the caller.
+
+    Raises:
+        LeaseLostError: another writer took the lease over; partitions that are not listed any more are left to it.
+    """
+    _change_properties(fence, unlisted=partitions)
+    fence.require_held()
+    _delete_folders(fence, partitions, is_whole=PartitionKind.FILES in partitions)
+    _change_definitions(fence, (), partitions)
+
+
+def finish_partitions(fence: Fence) -> None:
+    """Remove what dead processes were about to add to the metadata table; may be repeated. The caller holds the lease."""
+    storage = fence.table.storage
+    folders = storage.list_folders(paths.BIRTHS)
+    if folders:
+        # What was listed before is of no successor.
+        fence.require_held()
+    for folder in folders:
+        # From here on nobody else can bring more into place.
+        storage.delete_folder(paths.birth_files(folder))
+        content = storage.read_bytes(paths.birth_plan(folder))
+        if content is not None:
+            _take_back(_parsed(content, folder), fence)
+        storage.delete_folder(folder)
+
+
+def _take_back(plan: PlannedPartitions, fence: Fence) -> None:
+    table = fence.table.reloaded()
+    absent = [partition for partition in plan.partitions if partition not in table.properties.metadata_partitions]
+    if not absent:
+        # All had been done but the end.
+        return
+    _change_properties(fence, unlisted=absent)
+    if plan.is_first and table.properties.metadata_partitions:
+        # Another engine has made a metadata table since.
+        return
+    _delete_folders(fence, absent, is_whole=plan.is_first)
+    if not plan.is_first:
+        layout = metadata_layout(table.timeline_layout)
+        files = table.storage.list_files(layout.folder)
+        of_instant = (f"{plan.instant}.", f"{plan.instant}_")
+        table.storage.delete_files(
+            file.path for file in files if file.name.startswith(of_instant) and Action.DELTA_COMMIT in file.name
+        )
+    _change_definitions(fence, (), absent)
+
+
+def _change_properties(
+    fence: Fence, *, inflight: Iterable[str] = (), listed: Iterable[str] = (), unlisted: Iterable[str] = ()
+) -> None:
+    """Let partitions be built, be relied on, or be neither, in one step; other properties stay as they are now."""
+    properties = fence.table.reloaded().properties
+    present, built = {*properties.metadata_partitions}, {*inflight_partitions(properties)}
+    present, built = present - {*unlisted} | {*listed}, built - {*unlisted} - {*listed} | {*inflight}
+    changed = properties.changed(
+        {
+            Key.METADATA_PARTITIONS: _SEPARATOR.join(sorted(present)) or None,
+            Key.METADATA_PARTITIONS_INFLIGHT: _SEPARATOR.join(sorted(built)) or None,
+            **({PATH_KEY: properties.raw.get(PATH_KEY) or DEFAULT_PATH} if listed else {}),
+        }
+    )
+    if changed != properties:
+        fence.replace(PROPERTIES_PATH, format_properties(changed.raw))
+
+
+def inflight_partitions(properties: TableProperties) -> tuple[str, ...]:
+    """Partitions of the metadata table that are being built."""
+    names = properties.raw.get(Key.METADATA_PARTITIONS_INFLIGHT, "").split(_SEPARATOR)
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def _change_definitions(fence: Fence, added: Iterable[IndexDefinition], changed: Iterable[str]) -> None:
+    """Put definitions of indexes in place of those that some partitions have."""
+    table = fence.table.reloaded()
+    present = load_index_definitions(table.storage, table.properties)
+    kept = {name: definition for name, definition in present.items() if name not in {*changed}}
+    kept |= {definition.name: definition for definition in added}
+    path = definitions_path(table.properties)
+    if kept != present:
+        table.storage.make_folder(posixpath.dirname(path))
+        fence.replace(path, format_index_definitions(kept.values()))
+
+
+def _delete_folders(fence: Fence, partitions: Iterable[str], *, is_whole: bool) -> None:
+    """Remove the files of partitions that nobody relies on; the caller has just asked for the lease."""
+    storage = fence.table.storage
+    folders = [METADATA_FOLDER] if is_whole else [posixpath.join(METADATA_FOLDER, name) for name in partitions]
+    for folder in folders:
+        storage.delete_folder(folder)
+    storage.flush(
+        folders={posixpath.dirname(folder) for folder in folders if storage.exists(posixpath.dirname(folder))}
+    )
+
+
+def _parsed(content: bytes, folder: str) -> PlannedPartitions:
+    try:
+        return PlannedPartitions.model_validate_json(content)
+    except ValidationError as error:
+        raise CorruptTableError(
+            f"the plan of new partitions of the metadata table is damaged: file={paths.birth_plan(folder)}",
+            remedy=f"delete the folder {folder}, then run: rli metadata enable TABLE",
+        ) from error

@@ -1,0 +1,114 @@
+"""Hudi's metadata table of a table: what is kept there, whether it is right, and how it comes and goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.metadata_table.status import MetadataStatus, metadata_status
+from rli.metadata_table.verify import Difference, Verification
+from rli.services.metadata_table import (
+    MetadataChange,
+    NewPartitions,
+    disable_metadata,
+    enable_metadata,
+    foretold_removal,
+)
+from rli.table.opened import OpenTable
+from rli.table.patience import patience
+from rli.view.snapshot import Snapshot, told_of_now
+
+
+class MetadataOfTable:
+    """The metadata table: ``table.metadata``."""
+
+    def __init__(self, opened: OpenTable) -> None:
+        self._opened = opened
+
+    def enable(
+        self,
+        partitions: Sequence[str] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        timeout: float | None = None,
+        on_progress: Callable[[int, int], None] = lambda _, __: None,
+    ) -> MetadataChange:
+        """Build partitions of the metadata table from the table's files; those that are there already stay.
+
+        Writers wait meanwhile. If the process dies, the table stays as it was, and the next call begins anew.
+
+        Args:
+            partitions: "files" (always made), "column_stats", "partition_stats" (with "column_stats"; from table version
+                8 on), "bloom_filters", "record_index". By default those of Hudi: the first three.
+            columns: that get statistics; by default the first 32 that are not nested.
+            timeout: as for ``clean``.
+            on_progress: called with the number of files read so far, and of all files to read.
+
+        Returns:
+            What was added.
+
+        Example:
+            >>> table.metadata.enable(["files", "record_index"]).added
+            ('files', 'record_index')
+            >>> table.metadata.verify()
+            ()
+
+        Raises:
+            InvalidInputError: there is no such partition or column, or a record key is in two partitions of the table.
+            ConflictError: another engine is writing; nothing was added.
+            UnsupportedTableError: tables of this version have no such partitions.
+            LeaseBusyError, LeaseLostError: other writers held the lease, or took it over; nothing was added.
+        """
+        # A text is a sequence of its letters.
+        names = [partitions] if isinstance(partitions, str) else partitions
+        wanted = NewPartitions(names, self._opened.scope, columns)
+        with self._opened.service("metadata", patience(timeout)) as (_, fence):
+            return enable_metadata(wanted, fence, on_progress)
+
+    def disable(
+        self, partitions: Sequence[str] | None = None, *, timeout: float | None = None, dry_run: bool = False
+    ) -> MetadataChange:
+        """Remove partitions of the metadata table; records, files and index of the table stay.
+
+        Args:
+            partitions: by default all; "files" stands for all, too. With "column_stats", "partition_stats" goes.
+            timeout: as for ``clean``.
+            dry_run: only tell what would be removed now.
+
+        Raises:
+            InvalidInputError: the metadata table has no such partition.
+            LeaseBusyError, LeaseLostError: as for ``enable``.
+        """
+        names = [partitions] if isinstance(partitions, str) else partitions
+        if dry_run:
+            return foretold_removal(self._opened.reloaded(), names)
+        with self._opened.service("metadata", patience(timeout)) as (_, fence):
+            return disable_metadata(names, fence)
+
+    def status(self) -> MetadataStatus:
+        """The partitions of the metadata table: their state, file groups, and log files since the last compaction.
+
+        Raises:
+            CorruptTableError: the metadata table is damaged; names the file or folder.
+        """
+        return told_of_now(self._opened.reloaded(), metadata_status)
+
+    def verify(self) -> tuple[Difference, ...]:
+        """Compare the metadata table with the folders, footers and record keys of the table.
+
+        Beside writers it may name what has just changed: call it again then.
+
+        Returns:
+            The records that differ; none if the metadata table is right, or there is none.
+
+        Raises:
+            CorruptTableError: a file of the table or of the metadata table is damaged.
+            UnsupportedTableError: the metadata table has a form that rli does not read.
+        """
+        return told_of_now(self._opened.reloaded(), _differences)
+
+
+def _differences(snapshot: Snapshot) -> tuple[Difference, ...]:
+    table = snapshot.table
+    reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
+    return tuple(Verification(snapshot, reader).differences())
