@@ -7,7 +7,7 @@ the names of its files, so that file groups without records need one, too.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -101,11 +101,12 @@ class Birth:
     def _write_base(self, kind: PartitionKind, file_id: str, sorter: CellSorter) -> WriteStat:
         path = posixpath.join(kind, str(BaseFileName(file_id, self.token, self.instant, HFILE)))
         full_path = self.storage.full_path(posixpath.join(self.folder, path))
-        count = _Count(kind)
+        counts: list[int] = []
         with self.storage.filesystem.open_output_stream(full_path) as sink:
-            write_hfile(sink, count.of(sorter.sorted(file_id)), METADATA_SCHEMA_TEXT)
+            write_hfile(sink, counted_once(sorter.sorted(file_id), kind, counts.append), METADATA_SCHEMA_TEXT)
             size = sink.tell()
-        return WriteStat(file_id, path, kind, None, count.cells, count.cells, 0, 0, size, size)
+        cells = sum(counts)
+        return WriteStat(file_id, path, kind, None, cells, cells, 0, 0, size, size)
 
     def _write_instant(self, layout: TimelineLayout, stats: Sequence[WriteStat]) -> list[str]:
         metadata = CommitMetadata(tuple(stats), avro_schema=METADATA_SCHEMA_TEXT, operation=_OPERATION)
@@ -122,30 +123,33 @@ class Birth:
         return path
 
 
-class _Count:
-    """Counts the cells that pass, and refuses a key that occurs twice."""
+def counted_once(
+    batches: Iterable[pa.RecordBatch], kind: PartitionKind, count: Callable[[int], None]
+) -> Iterator[pa.RecordBatch]:
+    """The same cells, counted.
 
-    def __init__(self, kind: PartitionKind) -> None:
-        self._kind = kind
-        self.cells = 0
+    Args:
+        batches: of ``CELLS``, in the order of their keys.
+        kind: the partition, for errors.
+        count: called with the number of cells of each batch.
 
-    def of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        last: bytes | None = None
-        for batch in batches:
-            keys = batch["key"]
-            repeated = keys[1:].filter(pc.equal(keys[1:], keys[:-1]))
-            if len(repeated) or keys[0].as_py() == last:
-                raise self._repeated(repeated[0].as_py() if len(repeated) else keys[0].as_py())
-            last = keys[-1].as_py()
-            self.cells += batch.num_rows
-            yield batch
-
-    def _repeated(self, key: bytes) -> InvalidInputError:
-        return InvalidInputError(
-            f"a key occurs twice in a new partition of the metadata table: partition={self._kind} "
-            f"key={key.decode(errors='replace')!r}",
-            remedy=(
-                "the record index of the metadata table is of the whole table, so a record key may be in one partition "
-                "alone: leave record_index out, or give the table an index with ?scope=partition"
-            ),
-        )
+    Raises:
+        InvalidInputError: a key occurs twice.
+    """
+    last: bytes | None = None
+    for batch in batches:
+        keys = batch["key"]
+        repeated = keys[1:].filter(pc.equal(keys[1:], keys[:-1]))
+        if len(repeated) or keys[0].as_py() == last:
+            key = (repeated if len(repeated) else keys)[0].as_py()
+            raise InvalidInputError(
+                f"a key occurs twice in a new partition of the metadata table: partition={kind} "
+                f"key={key.decode(errors='replace')!r}",
+                remedy=(
+                    "a record index of the whole table knows one place for each record key: leave record_index out, or "
+                    "give the table an index with ?scope=partition"
+                ),
+            )
+        last = keys[-1].as_py()
+        count(batch.num_rows)
+        yield batch

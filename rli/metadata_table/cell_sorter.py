@@ -75,8 +75,8 @@ class CellSorter:
 
     def sorted(self, file_id: str) -> Iterator[pa.RecordBatch]:
         """The cells of a file group in the order of their keys, batches of ``CELLS``; none if it has no cells."""
-        runs = [_read(path) for path in self._runs[file_id]]
-        held = self._held[file_id]
+        runs = [_read(path) for path in self._runs.get(file_id, ())]
+        held = self._held.get(file_id)
         return _merged([*runs, iter(_batches(_in_order(held)))] if held else runs)
 
     def _spill(self) -> None:

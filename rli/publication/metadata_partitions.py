@@ -8,7 +8,7 @@ that has the lease next removes that folder first: from then on, a process that 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -68,8 +68,7 @@ def add_partitions(folder: str, plan: PlannedPartitions, definitions: Sequence[I
     built = [posixpath.join(files, file) for file in plan.files]
     storage.flush(files=built, folders={folder, *map(posixpath.dirname, built)})
     _change_properties(fence, inflight=plan.partitions)
-    # What an earlier attempt, or another engine, has left of partitions that are not listed.
-    fence.require_held()
+    # What another engine has left of partitions that are not listed.
     _delete_folders(fence, plan.partitions, is_whole=plan.is_first)
     targets = [posixpath.join(METADATA_FOLDER, file) for file in plan.files]
     try:
@@ -99,7 +98,6 @@ def remove_partitions(partitions: Sequence[str], fence: Fence) -> None:
         LeaseLostError: another writer took the lease over; partitions that are not listed any more are left to it.
     """
     _change_properties(fence, unlisted=partitions)
-    fence.require_held()
     _delete_folders(fence, partitions, is_whole=PartitionKind.FILES in partitions)
     _change_definitions(fence, (), partitions)
 
@@ -178,14 +176,29 @@ def _change_definitions(fence: Fence, added: Iterable[IndexDefinition], changed:
 
 
 def _delete_folders(fence: Fence, partitions: Iterable[str], *, is_whole: bool) -> None:
-    """Remove the files of partitions that nobody relies on; the caller has just asked for the lease."""
+    """Remove the files of partitions that nobody relies on, and their folders."""
     storage = fence.table.storage
     folders = [METADATA_FOLDER] if is_whole else [posixpath.join(METADATA_FOLDER, name) for name in partitions]
-    for folder in folders:
-        storage.delete_folder(folder)
-    storage.flush(
-        folders={posixpath.dirname(folder) for folder in folders if storage.exists(posixpath.dirname(folder))}
-    )
+    files = [file.path for folder in folders for file in storage.list_files(folder, recursive=True)]
+    if not files:
+        return
+    # What was listed before is of no successor.
+    fence.require_held()
+    storage.discard_files(files)
+    emptied = {folder for file in files for folder in _folders_above(file)}
+    # The innermost first.
+    for folder in sorted(emptied, key=len, reverse=True):
+        storage.delete_empty_folder(folder)
+    storage.flush(folders=[posixpath.dirname(METADATA_FOLDER)])
+
+
+def _folders_above(file: str) -> Iterator[str]:
+    """The folders that a file of the metadata table is in, up to the metadata table's own."""
+    folder = posixpath.dirname(file)
+    while folder != METADATA_FOLDER:
+        yield folder
+        folder = posixpath.dirname(folder)
+    yield folder
 
 
 def _parsed(content: bytes, folder: str) -> PlannedPartitions:

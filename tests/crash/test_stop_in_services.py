@@ -83,6 +83,10 @@ def restore(table: Table) -> None:
     table.restore(instants(table)[1])
 
 
+def enable(table: Table) -> None:
+    table.metadata.enable(["files"])
+
+
 def cluster(table: Table) -> None:
     table.cluster()
 
@@ -250,4 +254,19 @@ def test_writes_beside_a_stopped_clustering_stay(copies: Copies) -> None:
                 clean(table)
             assert stopped.outcome in {_DONE, _LOST, "ConflictError"}, change
             assert rows_of(table) == expected, change
+            require_alive(table)
+
+
+@pytest.mark.invariant("P52")
+def test_partitions_beside_a_stopped_birth_stay(copies: Copies) -> None:
+    for folder, number, change in stopped_at_each_change(copies, enable, every=18):
+        with open_copy(folder) as table:
+            with paused(folder, enable, number) as stopped:
+                table.upsert(records(("later", "x", 1, 1.0)))
+                rows = rows_of(table)
+                enable(table)
+            assert stopped.outcome in {_DONE, _LOST}, change
+            assert table.metadata.verify() == (), change
+            assert [found.partition for found in table.metadata.status().partitions] == ["files"], change
+            assert rows_of(table) == rows, change
             require_alive(table)

@@ -1,0 +1,93 @@
+"""Partitions of the metadata table come from the table's files, and say what those say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rli import ConflictError, InvalidInputError, SchemaError, Table, UnsupportedTableError, create_table, open_table
+from rli.hudi.properties import load_properties
+from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
+from tests.support.tables import records, turn_into_version_9
+
+_ALL = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
+    turn_into_version_9(table)
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))
+    table.upsert(records(("a", "x", 2, 2.0)))
+    return table
+
+
+def taken_up(name: str, folder: Path) -> Table:
+    """A table by Hudi, with an index of rli."""
+    scope = "?scope=partition" if name == "v9_partitioned_index" else ""
+    table = open_table(unpack_metadata_table(name, folder))
+    table.bootstrap_index(f"lmdb://{folder}/index{scope}")
+    return table
+
+
+@pytest.mark.parametrize("name", [*METADATA_TABLES, "v9_partitioned_index"])
+def test_metadata_born_again_agrees_with_tables(name: str, tmp_path: Path) -> None:
+    table = taken_up(name, tmp_path)
+    listed = load_properties(table.definition.storage).metadata_partitions
+    assert {*table.metadata.disable().removed} == {*listed}
+    assert table.metadata.status().partitions == ()
+    # All at once, and one that joins others.
+    assert "record_index" not in table.metadata.enable([name for name in listed if name != "record_index"]).added
+    assert table.metadata.enable(listed).added == ("record_index",)
+    assert table.metadata.verify() == ()
+    assert {found.partition for found in table.metadata.status().partitions} == {*listed}
+
+
+def test_listed_partitions_stay_as_they_are(table: Table) -> None:
+    assert table.metadata.enable(["files", "bloom_filters"]).added == ("files", "bloom_filters")
+    before = table.metadata.status().partitions
+    change = table.metadata.enable(["bloom_filters", "partition_stats"])
+    assert change.added == ("column_stats", "partition_stats")
+    assert [found for found in table.metadata.status().partitions if found in before] == [*before]
+    assert table.metadata.verify() == ()
+
+
+def test_removal_takes_what_needs_a_partition(table: Table) -> None:
+    table.metadata.enable(_ALL)
+    foretold = table.metadata.disable(["column_stats"], dry_run=True)
+    assert len(table.metadata.status().partitions) == len(_ALL)
+    done = table.metadata.disable(["column_stats"])
+    assert foretold.removed == done.removed == ("column_stats", "partition_stats")
+    assert table.metadata.verify() == ()
+    assert {*table.metadata.disable(["files"]).removed} == {"files", "bloom_filters", "record_index"}
+    assert not table.definition.storage.exists(".hoodie/metadata")
+
+
+def test_partitions_of_a_table_without_commits(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id")
+    assert table.metadata.enable(["files", "column_stats", "record_index"]).added
+    assert table.metadata.verify() == ()
+
+
+def test_wrong_choices_add_nothing(table: Table, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="blooms"):
+        table.metadata.enable(["files", "blooms"])
+    with pytest.raises(SchemaError, match="nowhere"):
+        table.metadata.enable(["column_stats"], columns=["nowhere"])
+    with pytest.raises(InvalidInputError, match="no such partition"):
+        table.metadata.disable(["files"])
+    older = create_table(tmp_path / "older", record_key="id", index=f"lmdb://{tmp_path}/older-index?scope=partition")
+    for partitions in (["partition_stats"], ["record_index"]):
+        with pytest.raises(UnsupportedTableError, match="version=6"):
+            older.metadata.enable(partitions)
+    for found in (table, older):
+        assert found.metadata.status().partitions == ()
+
+
+def test_writes_of_other_engines_delay_partitions(table: Table) -> None:
+    pending = table.definition.storage
+    pending.write_bytes(".hoodie/timeline/20260101000000000.commit.requested", b"")
+    with pytest.raises(ConflictError, match="20260101000000000"):
+        table.metadata.enable(["files"])
+    assert table.metadata.status().partitions == ()
