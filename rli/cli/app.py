@@ -18,6 +18,7 @@ from rli.cli.commands import (
     housekeeping,
     index,
     lease,
+    metadata,
     read,
     report,
     undo,
@@ -101,6 +102,7 @@ housekeeping.register(app)
 read.register(app)
 report.register(app)
 index.register(app)
+metadata.register(app)
 lease.register(app)
 doctor.register(app)
 capacity.register(app)

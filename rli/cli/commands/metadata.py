@@ -1,0 +1,186 @@
+"""The commands of ``rli metadata``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Final
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+import rli
+from rli.cli.options import (
+    DryRunOption,
+    IndexOption,
+    JsonOption,
+    LeaseTimeoutOption,
+    TableArgument,
+    add_command,
+)
+from rli.cli.output import FOUND, counted, err_console, print_facts, print_note, print_rows, report
+from rli.metadata_table.status import MetadataStatus
+from rli.metadata_table.verify import Difference
+from rli.services.metadata_table import MetadataChange
+from rli.sizes import human_bytes
+
+_NOT_KEPT: Final = "the next commit by rli switches the metadata table off again; commits by Hudi keep it"
+_SHOWN: Final = 20
+
+PartitionsOption = Annotated[
+    str | None,
+    typer.Option("--partitions", metavar="NAMES", help="Names, separated by commas.", show_default=False),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the application."""
+    group = typer.Typer(
+        help="Build, check and remove Hudi's metadata table.", no_args_is_help=True, rich_markup_mode="rich"
+    )
+    add_command(
+        group,
+        enable,
+        "rli metadata enable trips",
+        "rli metadata enable trips --partitions files,column_stats,record_index",
+        "rli metadata enable trips --columns city,fare --json",
+    )
+    add_command(
+        group,
+        disable,
+        "rli metadata disable trips --dry-run",
+        "rli metadata disable trips --partitions record_index",
+    )
+    add_command(group, status, "rli metadata status trips", "rli metadata status trips --json")
+    add_command(group, verify, "rli metadata verify trips", "rli metadata verify trips --json")
+    app.add_typer(group, name="metadata")
+
+
+def enable(
+    table: TableArgument,
+    *,
+    partitions: PartitionsOption = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Columns that get statistics, separated by commas. Default: the first 32.",
+            show_default=False,
+        ),
+    ] = None,
+    index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Build partitions of the metadata table from the table's files: files, column_stats, partition_stats, bloom_filters, record_index.
+
+    Default: files and column_stats; from table version 8 on, partition_stats, too. Partitions that are there already stay.
+    Writers wait meanwhile. The next commit by rli switches the metadata table off again.
+    """
+    names, chosen = _names(partitions), _names(columns)
+    with _progress("reading files") as on_progress:
+        done = rli.open_table(table, index=index).metadata.enable(
+            names, columns=chosen, timeout=timeout, on_progress=on_progress
+        )
+    report(done, as_json=as_json, render=lambda: _print_change(done))
+    if not as_json:
+        print_note(_NOT_KEPT)
+
+
+def disable(
+    table: TableArgument,
+    *,
+    partitions: PartitionsOption = None,
+    index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove partitions of the metadata table, by default all; records, files and index of the table stay.
+
+    What needs a partition goes with it: partition_stats with column_stats, and all of them with files.
+    """
+    opened = rli.open_table(table, index=index)
+    done = opened.metadata.disable(_names(partitions), timeout=timeout, dry_run=dry_run)
+    report(done, as_json=as_json, render=lambda: _print_change(done))
+
+
+def status(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
+    """Show the partitions of the metadata table, and how far their log files have grown."""
+    found = rli.open_table(table, index=index).metadata.status()
+    report(found, as_json=as_json, render=lambda: _print_status(found))
+
+
+def verify(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
+    """Compare the metadata table with the table's folders, footers and record keys. Exit status 1 if they differ.
+
+    Beside writers it may name what has just changed: run it again then.
+    """
+    found = rli.open_table(table, index=index).metadata.verify()
+    report(found, as_json=as_json, render=lambda: _print_differences(found))
+    if found:
+        raise typer.Exit(FOUND)
+
+
+def _names(given: str | None) -> list[str] | None:
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+
+
+def _print_change(done: MetadataChange) -> None:
+    print_facts(
+        {
+            **({"added": ", ".join(done.added)} if done.added else {}),
+            **({"to remove" if done.dry_run else "removed": ", ".join(done.removed)} if done.removed else {}),
+            **({} if done.added or done.removed else {"result": "nothing to do"}),
+            "partitions that readers rely on": ", ".join(done.listed) or "none",
+        }
+    )
+
+
+def _print_status(found: MetadataStatus) -> None:
+    if not found.partitions:
+        print_facts({"metadata table": "none: readers list folders"})
+        return
+    columns = ("partition", "state", "file groups", "log files", "size", "base file of")
+    rows = [
+        (
+            part.partition,
+            str(part.state),
+            part.file_groups,
+            part.log_files,
+            human_bytes(part.bytes),
+            part.base_instant or "",
+        )
+        for part in found.partitions
+    ]
+    print_rows(columns, rows)
+    print_note(f"last instant {found.last_instant}, {counted(found.deltacommits, 'deltacommit')} since the last compaction")
+
+
+def _print_differences(found: tuple[Difference, ...]) -> None:
+    if not found:
+        print_facts({"result": "metadata table and table agree"})
+        return
+    print_rows(
+        ("partition", "fault", "of", "details"),
+        [(each.partition, str(each.fault), each.item, each.details) for each in found[:_SHOWN]],
+    )
+    if len(found) > _SHOWN:
+        print_note(f"and {counted(len(found) - _SHOWN, 'more difference')}")
+    print_note("to build the partitions again: rli metadata disable TABLE, then rli metadata enable TABLE")
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    console = err_console()
+    if not console.is_terminal:
+        yield lambda _, __: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        shown = progress.add_task(label, total=None)
+
+        def on_progress(done: int, total: int) -> None:
+            progress.update(shown, completed=done, total=total)
+
+        yield on_progress
