@@ -40,6 +40,8 @@ from rli.index.record.entries.self_check import IndexCheck
 from rli.index.record.opening import create_index, open_index
 from rli.index.record.record_index import RecordIndex
 from rli.index.reports import IndexStats, VerifyReport
+from rli.metadata_table.status import MetadataStatus, PartitionState, PartitionStatus
+from rli.metadata_table.verify import Difference, Fault
 from rli.model import (
     ChangeImages,
     ChangeType,
@@ -61,12 +63,14 @@ from rli.model import (
 from rli.reads.changes.table_changes import CommitChanges
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
+from rli.services.metadata_table import MetadataChange
 from rli.services.restore import RestoreResult
 from rli.settings import Maintenance, TableSettings
 from rli.table import (
     DroppedTable,
     IndexInfo,
     IndexOfTable,
+    MetadataOfTable,
     SyncResult,
     Table,
     TableInfo,
@@ -101,8 +105,10 @@ __all__ = [
     "ConflictError",
     "CorruptIndexError",
     "CorruptTableError",
+    "Difference",
     "DroppedTable",
     "Durability",
+    "Fault",
     "HistoryEntry",
     "IndexCheck",
     "IndexCommit",
@@ -124,6 +130,9 @@ __all__ = [
     "LeaseLostError",
     "LeasePlace",
     "Maintenance",
+    "MetadataChange",
+    "MetadataOfTable",
+    "MetadataStatus",
     "MigrationResult",
     "MigrationStep",
     "MissingColumns",
@@ -131,6 +140,8 @@ __all__ = [
     "OnExisting",
     "OnPartitionChange",
     "PartitionChangeError",
+    "PartitionState",
+    "PartitionStatus",
     "PendingTransaction",
     "PrunedCounts",
     "PruningStep",

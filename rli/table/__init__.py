@@ -5,6 +5,7 @@ from rli.table.dropping import DroppedTable, drop_table
 from rli.table.index_of_table import IndexOfTable, SyncResult
 from rli.table.info import IndexInfo, TableInfo
 from rli.table.maintenance import TableMaintenance
+from rli.table.metadata_of_table import MetadataOfTable
 from rli.table.options import TableOptions
 from rli.table.table import Table
 from rli.table.versions import TableVersions
@@ -13,6 +14,7 @@ __all__ = [
     "DroppedTable",
     "IndexInfo",
     "IndexOfTable",
+    "MetadataOfTable",
     "SyncResult",
     "Table",
     "TableInfo",

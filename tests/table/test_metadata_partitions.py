@@ -8,6 +8,7 @@ import pytest
 
 from rli import ConflictError, InvalidInputError, SchemaError, Table, UnsupportedTableError, create_table, open_table
 from rli.hudi.properties import load_properties
+from rli.table.table import opened_table
 from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
 from tests.support.tables import records, turn_into_version_9
 
@@ -34,7 +35,7 @@ def taken_up(name: str, folder: Path) -> Table:
 @pytest.mark.parametrize("name", [*METADATA_TABLES, "v9_partitioned_index"])
 def test_metadata_born_again_agrees_with_tables(name: str, tmp_path: Path) -> None:
     table = taken_up(name, tmp_path)
-    listed = load_properties(table.definition.storage).metadata_partitions
+    listed = load_properties(opened_table(table).definition.storage).metadata_partitions
     assert {*table.metadata.disable().removed} == {*listed}
     assert table.metadata.status().partitions == ()
     # All at once, and one that joins others.
@@ -61,7 +62,7 @@ def test_removal_takes_what_needs_a_partition(table: Table) -> None:
     assert foretold.removed == done.removed == ("column_stats", "partition_stats")
     assert table.metadata.verify() == ()
     assert {*table.metadata.disable(["files"]).removed} == {"files", "bloom_filters", "record_index"}
-    assert not table.definition.storage.exists(".hoodie/metadata")
+    assert not opened_table(table).definition.storage.exists(".hoodie/metadata")
 
 
 def test_partitions_of_a_table_without_commits(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_wrong_choices_add_nothing(table: Table, tmp_path: Path) -> None:
 
 
 def test_writes_of_other_engines_delay_partitions(table: Table) -> None:
-    pending = table.definition.storage
+    pending = opened_table(table).definition.storage
     pending.write_bytes(".hoodie/timeline/20260101000000000.commit.requested", b"")
     with pytest.raises(ConflictError, match="20260101000000000"):
         table.metadata.enable(["files"])

@@ -154,7 +154,9 @@ def _print_status(found: MetadataStatus) -> None:
         for part in found.partitions
     ]
     print_rows(columns, rows)
-    print_note(f"last instant {found.last_instant}, {counted(found.deltacommits, 'deltacommit')} since the last compaction")
+    print_note(
+        f"last instant {found.last_instant}, {counted(found.deltacommits, 'deltacommit')} since the last compaction"
+    )
 
 
 def _print_differences(found: tuple[Difference, ...]) -> None:
