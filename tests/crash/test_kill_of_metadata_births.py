@@ -14,7 +14,7 @@ from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
 from tests.support.soak import EVERY_POINT
 
-pytestmark = [pytest.mark.crash, pytest.mark.invariant("P52")]
+pytestmark = [pytest.mark.crash, pytest.mark.invariant("P53")]
 
 _STRIDE = 1 if EVERY_POINT else 8
 _PARTITIONS = ("files", "column_stats")

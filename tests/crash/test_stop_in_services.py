@@ -257,7 +257,7 @@ def test_writes_beside_a_stopped_clustering_stay(copies: Copies) -> None:
             require_alive(table)
 
 
-@pytest.mark.invariant("P52")
+@pytest.mark.invariant("P53")
 def test_partitions_beside_a_stopped_birth_stay(copies: Copies) -> None:
     for folder, number, change in stopped_at_each_change(copies, enable, every=18):
         with open_copy(folder) as table:

@@ -43,6 +43,10 @@ def test_metadata_born_again_agrees_with_tables(name: str, tmp_path: Path) -> No
     assert table.metadata.enable(listed).added == ("record_index",)
     assert table.metadata.verify() == ()
     assert {found.partition for found in table.metadata.status().partitions} == {*listed}
+    # Writers keep what was built.
+    table.delete(table.read(columns=["id"])["id"].to_pylist()[:1])
+    assert {found.partition for found in table.metadata.status().partitions} == {*listed}
+    assert table.metadata.verify() == ()
 
 
 def test_listed_partitions_stay_as_they_are(table: Table) -> None:

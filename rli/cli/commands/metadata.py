@@ -24,7 +24,6 @@ from rli.metadata_table.verify import Difference
 from rli.services.metadata_table import MetadataChange
 from rli.sizes import human_bytes
 
-_NOT_KEPT: Final = "the next commit by rli switches the metadata table off again; commits by Hudi keep it"
 _SHOWN: Final = 20
 
 PartitionsOption = Annotated[
@@ -75,7 +74,7 @@ def enable(
     """Build partitions of the metadata table from the table's files: files, column_stats, partition_stats, bloom_filters, record_index.
 
     Default: files and column_stats; from table version 8 on, partition_stats, too. Partitions that are there already stay.
-    Writers wait meanwhile. The next commit by rli switches the metadata table off again.
+    Writers wait meanwhile, and keep the partitions from then on. A clean, rollback, restore or archive by rli switches them off.
     """
     names, chosen = _names(partitions), _names(columns)
     with _progress("reading files") as on_progress:
@@ -83,8 +82,6 @@ def enable(
             names, columns=chosen, timeout=timeout, on_progress=on_progress
         )
     report(done, as_json=as_json, render=lambda: _print_change(done))
-    if not as_json:
-        print_note(_NOT_KEPT)
 
 
 def disable(
