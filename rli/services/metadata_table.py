@@ -18,6 +18,7 @@ from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_defi
 from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.metadata.reader import metadata_layout
 from rli.hudi.metadata.statistic_values import StatisticsVersion
+from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.instant import new_instant_time
 from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.metadata_table.birth import Birth
@@ -48,6 +49,8 @@ KEPT_KINDS: Final = (
 _DEFAULT_KINDS: Final = (PartitionKind.FILES, PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS)
 _FIRST_VERSION_OF_STATISTICS_2: Final = 9
 _FIRST_VERSION_OF_PARTITION_STATS: Final = 8
+"""By default: Hudi 0.15, which writes tables of version 6, refuses to write one with such a partition."""
+
 _FIRST_VERSION_OF_PARTITIONED_INDEX: Final = 9
 _FIRST_INSTANT: Final = "0" * 17
 _FIRST_INSTANT_OF_LAYOUT_1: Final = "0" * 14
@@ -108,6 +111,24 @@ class NewPartitions:
         wanted |= {_NEEDS[kind] for kind in wanted if kind in _NEEDS}
         return [kind for kind in KEPT_KINDS if kind in wanted]
 
+    def require_supported(self, properties: TableProperties) -> None:
+        """Pass partitions that tables of this version can have; raises ``InvalidInputError`` as ``kinds``.
+
+        Args:
+            properties: of the table.
+
+        Raises:
+            UnsupportedTableError: they have none of a kind.
+        """
+        version, kinds = properties.version, self.kinds(properties.version)
+        is_partitioned = self.scope is Scope.PARTITION
+        if PartitionKind.RECORD_INDEX in kinds and is_partitioned and version < _FIRST_VERSION_OF_PARTITIONED_INDEX:
+            raise UnsupportedTableError(
+                "record keys are unique in their partition alone, and tables of this version have no partitioned record "
+                f"index in their metadata table: table={properties.name} version={version}",
+                remedy="leave record_index out, or let Hudi upgrade the table",
+            )
+
 
 def enable_metadata(
     wanted: NewPartitions, fence: Fence, on_progress: Callable[[int, int], None] = lambda _, __: None
@@ -131,7 +152,7 @@ def enable_metadata(
     kinds = [kind for kind in wanted.kinds(table.properties.version) if kind not in listed]
     if not kinds:
         return MetadataChange((), (), listed)
-    _require_supported(table, wanted.scope, kinds)
+    wanted.require_supported(table.properties)
     snapshot = Snapshot.now(table)
     _require_no_other_writer(snapshot)
     definitions = _definitions(wanted, snapshot, kinds)
@@ -199,23 +220,6 @@ def _with_dependent(names: Iterable[str], present: Sequence[str]) -> set[str]:
     if PartitionKind.RECORD_INDEX in goes:
         goes |= {name for name in present if kind_of(name) is PartitionKind.SECONDARY_INDEX}
     return goes
-
-
-def _require_supported(table: TableDefinition, scope: Scope, kinds: Collection[PartitionKind]) -> None:
-    version = table.properties.version
-    if PartitionKind.PARTITION_STATS in kinds and version < _FIRST_VERSION_OF_PARTITION_STATS:
-        raise UnsupportedTableError(
-            "the releases of Hudi that write tables of this version know no partition_stats: "
-            f"table={table.location} version={version}",
-            remedy="leave partition_stats out, or let Hudi upgrade the table",
-        )
-    is_partitioned = scope is Scope.PARTITION
-    if PartitionKind.RECORD_INDEX in kinds and is_partitioned and version < _FIRST_VERSION_OF_PARTITIONED_INDEX:
-        raise UnsupportedTableError(
-            "record keys are unique in their partition alone, and tables of this version have no partitioned record "
-            f"index in their metadata table: table={table.location} version={version}",
-            remedy="leave record_index out, or let Hudi upgrade the table",
-        )
 
 
 def _require_no_other_writer(snapshot: Snapshot) -> None:

@@ -14,7 +14,7 @@ from rli.index.any_index import facts_of
 from rli.index.registry import index_kind
 from rli.model import LeasePlace
 from rli.settings import TableSettings
-from rli.table.options import OF_INDEX, TableOptions, given_settings
+from rli.table.options import OF_INDEX, TableOptions, given_settings, wanted_partitions
 from rli.table.table import Table, opened_table
 from rli.urls import without_password, without_secrets
 
@@ -71,10 +71,21 @@ class Wanted:
             yield "hive_style", self.options["hive_style"], properties.hive_style
         if "url_encode_partitions" in self.options:
             yield "url_encode_partitions", self.options["url_encode_partitions"], properties.url_encode
+        if "metadata" in self.options:
+            yield "metadata", *self._partitions(table)
         yield from self._compared_settings(table.settings)
         yield from self._compared_schema(table.schema if self.schema is not None else None)
         if any(self.options.get(name) is not None for name in OF_INDEX):
             yield from self._compared_index(table)
+
+    def _partitions(self, table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Partitions of the metadata table: those that are wanted, and which of them are there; all, if none are wanted."""
+        opened = opened_table(table)
+        properties, wanted = opened.definition.properties, wanted_partitions(self.options, opened.scope)
+        if wanted is None:
+            return (), properties.metadata_partitions
+        kinds = tuple(map(str, wanted.kinds(properties.version)))
+        return kinds, tuple(kind for kind in kinds if kind in properties.metadata_partitions)
 
     def _compared_settings(self, settings: TableSettings) -> Iterator[tuple[str, object, object]]:
         # Where each host has an index of its own, the table names only one of them.

@@ -25,7 +25,7 @@ from rli.model import KeyMode, LeasePlace
 from rli.storage import Storage
 from rli.table.agreement import Wanted
 from rli.table.creation import claimed
-from rli.table.options import TableOptions, new_settings, require_known
+from rli.table.options import TableOptions, new_settings, require_known, wanted_partitions
 from rli.table.table import Table
 from rli.urls import has_secrets, without_secrets
 from rli.view import paths
@@ -71,7 +71,7 @@ def create_table(  # noqa: PLR0913  (what every table is asked for; the rest are
         **options: ``TableOptions`` has each of them with its default: ``shards``, ``key_mode``,
             ``on_partition_change``, ``hive_style``, ``url_encode_partitions``, ``target_file_size``,
             ``small_file_size``, ``compression``, ``write_attempts``, ``lease_seconds``, ``lease``, ``durability``,
-            ``maintenance``, ``tombstones``.
+            ``maintenance``, ``tombstones``, ``metadata``.
 
     Example:
         >>> import pyarrow as pa, rli
@@ -141,6 +141,9 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         url_encode=options.get("url_encode_partitions", False),
         create_schema=None if wanted.schema is None else to_avro(written_schema(wanted.schema), table_name),
     )
+    partitions = wanted_partitions(options, kind.scope_of(index_url))
+    if partitions is not None:
+        partitions.require_supported(properties)
     definition = TableDefinition(storage, properties, settings, IndexBinding(index_url))
     if wanted.schema is not None:
         _require_usable_types(definition, written_schema(wanted.schema), wanted.ordering)
@@ -151,7 +154,11 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         # The properties come last: with them the folder is a table.
         save_properties(storage, properties)
         storage.flush_folders_above()
-    return Table(replace(definition, storage=durable_as(storage, settings)))
+    table = Table(replace(definition, storage=durable_as(storage, settings)))
+    if partitions is not None:
+        # Of a whole table: it stays if this fails, and gets them by another call.
+        table.metadata.enable([*partitions.kinds(properties.version)])
+    return table
 
 
 def open_table(

@@ -38,8 +38,8 @@ class MetadataOfTable:
         Writers wait meanwhile. If the process dies, the table stays as it was, and the next call begins anew.
 
         Args:
-            partitions: "files" (always made), "column_stats", "partition_stats" (with "column_stats"; from table version
-                8 on), "bloom_filters", "record_index". By default those of Hudi: the first three.
+            partitions: "files" (always made), "column_stats", "partition_stats" (with "column_stats"), "bloom_filters",
+                "record_index". By default the first three, in tables of version 6 the first two.
             columns: that get statistics; by default the first 32 that are not nested.
             timeout: as for ``clean``.
             on_progress: called with the number of files read so far, and of all files to read.

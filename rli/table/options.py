@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from rli.durations import parse_duration
 from rli.errors import SettingsError
-from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
+from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange, Scope
+from rli.services.metadata_table import NewPartitions
 from rli.settings import DEFAULT_TOMBSTONES, MEBIBYTE, Maintenance
 
 _TARGET_FILE_SIZE: Final = 120 * MEBIBYTE
 _OFF: Final = "off"
+
+NO_METADATA: Final = "none"
+"""In the place of partitions of a metadata table."""
 
 
 class TableOptions(TypedDict, total=False):
@@ -41,6 +45,7 @@ class TableOptions(TypedDict, total=False):
         tombstones: for how long a deleted key keeps the ordering value of its delete, so that an older record that comes
             later is not inserted again: a number of days, hours, minutes or seconds, such as "7d" (default) or "36h". "off": not
             at all.
+        metadata: partitions of Hudi's metadata table that the table gets, see ``MetadataOfTable.enable``; "none" (default).
     """
 
     shards: int | None
@@ -57,6 +62,7 @@ class TableOptions(TypedDict, total=False):
     durability: Durability | str
     maintenance: Maintenance | bool
     tombstones: str
+    metadata: Sequence[str] | str
 
 
 OF_PROPERTIES: Final = frozenset({"hive_style", "url_encode_partitions"})
@@ -64,6 +70,8 @@ OF_PROPERTIES: Final = frozenset({"hive_style", "url_encode_partitions"})
 
 OF_INDEX: Final = frozenset({"shards", "key_mode"})
 """The options of the index."""
+
+_OF_METADATA_TABLE: Final = "metadata"
 
 
 def require_known(options: Mapping[str, object]) -> None:
@@ -79,13 +87,28 @@ def require_known(options: Mapping[str, object]) -> None:
 def given_settings(options: TableOptions) -> dict[str, Any]:
     """The options that are kept in rli's settings of the table, as these name and type them."""
     given: dict[str, Any] = {
-        name: value for name, value in options.items() if name not in OF_PROPERTIES | OF_INDEX and value is not None
+        name: value
+        for name, value in options.items()
+        if name not in OF_PROPERTIES | OF_INDEX | {_OF_METADATA_TABLE} and value is not None
     }
     if "maintenance" in given:
         given["maintenance"] = _maintenance(chosen=given["maintenance"])
     if "tombstones" in given:
         given["tombstones"] = parse_tombstones(given["tombstones"])
     return given
+
+
+def wanted_partitions(options: TableOptions, scope: Scope) -> NewPartitions | None:
+    """What is wanted of the metadata table; None for nothing.
+
+    Args:
+        options: of the table.
+        scope: where a record key is unique.
+    """
+    given = options.get("metadata", NO_METADATA)
+    if given == NO_METADATA:
+        return None
+    return NewPartitions([given] if isinstance(given, str) else [*given], scope)
 
 
 def parse_tombstones(text: object) -> int | None:

@@ -22,6 +22,12 @@ def test_partitions_come_and_go(rli: Rli, trips: str) -> None:
     assert "none" in rli("metadata", "status", trips).out
 
 
+def test_new_table_has_named_partitions(rli: Rli) -> None:
+    rli("create", "t", "--record-key", "id", "--metadata", "files,bloom_filters")
+    status = rli("metadata", "status", "t", "--json").json
+    assert [part["partition"] for part in status["partitions"]] == ["bloom_filters", "files"]
+
+
 def test_verification_names_what_differs(rli: Rli, trips: str, tmp_path: Path) -> None:
     rli("metadata", "enable", trips, "--partitions", "record_index")
     assert "agree" in rli("metadata", "verify", trips).out

@@ -27,6 +27,7 @@ def test_same_call_creates_then_opens(tmp_path: Path) -> None:
         "shards": 4,
         "maintenance": False,
         "lease_seconds": 20,
+        "metadata": ["files", "record_index"],
     }
     created = rli.create_table(tmp_path / "t", **options, if_exists="open")
     opened = rli.create_table(tmp_path / "t", **options, if_exists="open")
@@ -75,6 +76,7 @@ def test_schema_opens_table_with_wider_types(kind: pa.DataType, tmp_path: Path) 
         ({"ordering": None}, r"ordering=ts \(given none\)"),
         ({"index": "redis://user:secret@h/0"}, r"index=lmdb:.* \(given redis://user@h/0\)"),
         ({"name": "other"}, "name=t "),
+        ({"metadata": ["bloom_filters"]}, r"metadata=none \(given files,bloom_filters\)"),
         (
             {"schema": pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64())])},
             r"schema\.id=string ",

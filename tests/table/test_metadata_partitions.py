@@ -69,10 +69,19 @@ def test_removal_takes_what_needs_a_partition(table: Table) -> None:
     assert not opened_table(table).definition.storage.exists(".hoodie/metadata")
 
 
-def test_partitions_of_a_table_without_commits(tmp_path: Path) -> None:
-    table = create_table(tmp_path / "t", record_key="id")
-    assert table.metadata.enable(["files", "column_stats", "record_index"]).added
+def test_partitions_of_new_tables_are_kept(tmp_path: Path) -> None:
+    wanted = ["files", "column_stats", "partition_stats", "bloom_filters", "record_index"]
+    table = create_table(tmp_path / "t", record_key="id", metadata=wanted)
     assert table.metadata.verify() == ()
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))
+    assert [found.partition for found in table.metadata.status().partitions] == sorted(wanted)
+    assert table.metadata.verify() == ()
+
+
+def test_unknown_partitions_create_no_table(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="filters"):
+        create_table(tmp_path / "t", record_key="id", metadata=["filters"])
+    assert not [*tmp_path.iterdir()]
 
 
 def test_wrong_choices_add_nothing(table: Table, tmp_path: Path) -> None:
@@ -83,9 +92,8 @@ def test_wrong_choices_add_nothing(table: Table, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="no such partition"):
         table.metadata.disable(["files"])
     older = create_table(tmp_path / "older", record_key="id", index=f"lmdb://{tmp_path}/older-index?scope=partition")
-    for partitions in (["partition_stats"], ["record_index"]):
-        with pytest.raises(UnsupportedTableError, match="version=6"):
-            older.metadata.enable(partitions)
+    with pytest.raises(UnsupportedTableError, match="version=6"):
+        older.metadata.enable(["record_index"])
     for found in (table, older):
         assert found.metadata.status().partitions == ()
 

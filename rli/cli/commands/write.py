@@ -54,7 +54,7 @@ from rli.model import (
 )
 from rli.settings import DEFAULT_TOMBSTONES
 from rli.sizes import human_bytes
-from rli.table.options import TableOptions
+from rli.table.options import NO_METADATA, TableOptions
 from rli.table.table import Table, opened_table
 from rli.urls import has_secrets
 
@@ -230,6 +230,14 @@ def create(
             help="For how long a deleted key keeps the ordering value of its delete, such as 7d, 36h or 90m. off: not at all.",
         ),
     ] = duration_text(DEFAULT_TOMBSTONES),
+    metadata: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Partitions of Hudi's metadata table, separated by commas: files,column_stats,record_index. none: no metadata "
+            "table.",
+        ),
+    ] = NO_METADATA,
     option: SettingOption = None,
     schema: Annotated[
         str | None,
@@ -259,6 +267,7 @@ def create(
         "durability": durability,
         "maintenance": maintenance,
         "tombstones": tombstones,
+        "metadata": metadata if metadata == NO_METADATA else split_columns([metadata]),
     }
     # A default is no demand on a table that exists.
     flagged = {name: value for name, value in options.items() if _is_given(context, name)}

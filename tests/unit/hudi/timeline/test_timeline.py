@@ -85,6 +85,13 @@ def test_files_ignored_by_hudi_are_ignored(tmp_path: Path) -> None:
     assert times(load_timeline(storage, TimelineLayout.of(1))) == [T1]
 
 
+def test_compaction_of_a_birth_is_read(tmp_path: Path) -> None:
+    """In the metadata table of version 6, both add digits to the instant of a commit."""
+    storage = Storage(str(tmp_path))
+    storage.write_bytes(f".hoodie/{T1}011001.commit", COMMIT)
+    assert times(load_timeline(storage, TimelineLayout.of(1))) == [f"{T1}011001"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "layout_version"),
     [
