@@ -43,16 +43,16 @@ class GroupLog:
         return posixpath.join(METADATA_FOLDER, self.stat.path)
 
 
-def write_token(instant: str) -> str:
-    """The token in names of log files by one instant: in table version 6 nothing else in them tells the instant.
+def token_begin(instant: str) -> str:
+    """What tokens begin with in names of log files by one instant: in table version 6 nothing else in them tells the instant.
 
-    Hudi reads such tokens as three integers of 32 bits.
+    Hudi reads a token as three integers of 32 bits.
 
     Example:
-        >>> write_token("20240531120000123")
-        '20240531-120000123-0'
+        >>> token_begin("20240531120000123")
+        '20240531-120000123-'
     """
-    return f"{instant[:_DATE_DIGITS]}-{instant[_DATE_DIGITS:]}-0"
+    return f"{instant[:_DATE_DIGITS]}-{instant[_DATE_DIGITS:]}-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,12 @@ class LogWriter:
         instant: of the deltacommit.
         names_instant: the names of log files hold the instant of their deltacommit: table version 8 and later; else that of the
             base file below them.
+        attempt: to carry a table service out; a write has one only. No name of a log file is given twice.
     """
 
     instant: str
     names_instant: bool
+    attempt: int = 0
 
     def logs(self, groups: Sequence[GroupSlice], change: PartitionChange) -> Iterator[GroupLog]:
         """The log files of the file groups that a change concerns, and of each that is new.
@@ -105,7 +107,7 @@ class LogWriter:
         return GroupLog(stat, content)
 
     def _name(self, group: GroupSlice) -> tuple[LogFileName, AppendedTo]:
-        token = write_token(self.instant)
+        token = f"{token_begin(self.instant)}{self.attempt}"
         if self.names_instant:
             name = LogFileName(group.file_id, self.instant, 1, token)
             return name, AppendedTo("", (str(name),))

@@ -109,19 +109,33 @@ class Upkeep:
         """
         return self._undoing(change)[0]
 
-    def of_service(self, instant: str, change: TableChange) -> Upkept:
+    def of_service(self, instant: str, change: TableChange, attempt: int) -> Upkept:
         """What a table service means that has removed files, and perhaps undone commits; raises as ``of_write``.
 
         Args:
             instant: of the table service.
             change: of the table; the newest undone commit first.
+            attempt: to carry it out: a number of 31 bits that no other attempt has.
         """
         kept, undone = self._undoing(change)
         if kept.keeps_nothing:
             return Upkept(kept, None)
         files = FileChanges(gone=data_files(change.removed))
-        touched = {*change.removed, *touched_partitions(self._storage, undone)} if change.undone else set[str]()
-        return self._upkept(instant, kept, Contents(files, self._live(touched), self._locations(put_back, undone)))
+        live = self._live(self._touched(change, undone))
+        return self._upkept(instant, kept, Contents(files, live, self._locations(put_back, undone)), attempt)
+
+    def _touched(self, change: TableChange, undone: Sequence[Sequence[Journal]]) -> set[str]:
+        """The partitions of the table in which a table service changes the live files."""
+        # What a clean removes was not live.
+        if not change.undone:
+            return set()
+        touched = {*change.removed, *touched_partitions(self._storage, undone)}
+        # Only journals tell of replaced file groups: the commit is gone.
+        return (
+            touched
+            if len(undone) == len(change.undone)
+            else touched | {group.partition_path for group in self._snapshot.slices}
+        )
 
     @cached_property
     def _always(self) -> KeptPartitions:
@@ -142,9 +156,9 @@ class Upkeep:
         reason = "no journals tell which keys an undone commit placed"
         return self._always.without({PartitionKind.RECORD_INDEX: reason}), undone
 
-    def _upkept(self, instant: str, kept: KeptPartitions, contents: Contents) -> Upkept:
+    def _upkept(self, instant: str, kept: KeptPartitions, contents: Contents, attempt: int = 0) -> Upkept:
         statistics = LiveStatistics(self._storage, self._reader, self._columns)
-        writer = LogWriter(instant, self.timeline.layout.keeps_completion_times)
+        writer = LogWriter(instant, self.timeline.layout.keeps_completion_times, attempt)
         logs = [
             log
             for name in kept.kept

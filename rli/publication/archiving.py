@@ -20,7 +20,6 @@ from rli.errors import ConflictError, CorruptTableError, LeaseLostError
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import list_instants
 from rli.publication.fence import Fence
-from rli.publication.metadata_table import switch_off_metadata_table
 from rli.storage import Storage
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -41,7 +40,6 @@ def archive_instants(table: TableDefinition, leaving: Iterable[Instant], dead: S
         LeaseLostError: another writer took the lease over; nothing was archived.
         ConflictError: another engine took the name of the archive's file; nothing was archived.
     """
-    switch_off_metadata_table(table.storage, table.reloaded().properties)
     # Before the instants leave: from then on, each base file older than the active timeline counts as archived data
     # (P13).
     table.storage.discard_files(dead)

@@ -8,7 +8,7 @@ from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.writing import TimelineWriter
 from rli.metadata_table.deltacommit import Deltacommit
-from rli.metadata_table.group_logs import write_token
+from rli.metadata_table.group_logs import token_begin
 from rli.storage import Draft, Storage
 
 
@@ -34,9 +34,14 @@ def withdraw_deltacommit(storage: Storage, layout: TimelineLayout, instant: str)
     _writer(storage, layout).withdraw(instant, Action.DELTA_COMMIT)
 
 
+def is_deltacommit_completed(storage: Storage, layout: TimelineLayout, instant: str) -> bool:
+    """Whether a deltacommit is published."""
+    return _writer(storage, layout).is_completed(instant, Action.DELTA_COMMIT)
+
+
 def files_of_deltacommit(storage: Storage, instant: str) -> list[str]:
     """The files in the folder of the metadata table that name an instant, its own or as the writer of a log file."""
-    names = (instant, write_token(instant))
+    names = (instant, token_begin(instant))
     files = storage.list_files(METADATA_FOLDER, recursive=True)
     return [file.path for file in files if any(name in file.name for name in names)]
 

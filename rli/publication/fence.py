@@ -26,9 +26,9 @@ from rli.errors import LeaseLostError
 from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.deltacommit import Deltacommit
 from rli.metadata_table.upkeep import Upkept
-from rli.publication.deltacommits import publish_deltacommit
+from rli.publication.deltacommits import files_of_deltacommit, is_deltacommit_completed, publish_deltacommit
 from rli.publication.instants import TableInstant
-from rli.publication.metadata_table import drop_partitions, switch_off_metadata_table
+from rli.publication.metadata_table import kept_by_service, let_go, upkept_by_service
 from rli.storage import Draft
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -118,7 +118,8 @@ class Fence:
         """
         # Before the change shows. In the other order, a reader of Hudi could list files by a metadata table that lacks
         # this change.
-        self._tell_metadata_table(change)
+        if change.concerns_metadata:
+            let_go(kept_by_service(self.table, change), self)
         with self._prepared(content) as draft:
             instant.begin_from(draft)
 
@@ -133,7 +134,8 @@ class Fence:
         # A repeat by the next holder: the service had completed, and only its announcement was left.
         if instant.is_completed:
             return
-        self._tell_metadata_table(change)
+        if change.concerns_metadata:
+            self._bring_into_metadata_table(instant.time, change)
         # Loaded under the lease, for the completion time: it must be greater than all times that any reader has seen.
         timeline = self.table.load_timeline()
         with self._prepared(content) as draft:
@@ -151,10 +153,8 @@ class Fence:
             needed: the files that must be durable before the commit is visible.
             upkept: what becomes of the metadata table.
         """
-        if upkept.partitions.keeps_nothing:
-            self._tell_metadata_table(change)
-        elif upkept.partitions.dropped:
-            drop_partitions(self.table, upkept.partitions.dropped, self.replace, self.require_held)
+        if change.changes_files:
+            let_go(upkept.partitions, self)
         storage, path = self.table.storage, paths.commit_content(instant.time)
         files, deltacommit = [path, *needed.files], None
         if upkept.deltacommit is not None:
@@ -181,10 +181,23 @@ class Fence:
             self.table.storage.replace(draft, path)
         self.table.storage.flush(folders=[posixpath.dirname(path)])
 
-    def _tell_metadata_table(self, change: TableChange) -> None:
-        """Keep Hudi's metadata table from listing other files than the table has."""
-        if change.changes_files:
-            switch_off_metadata_table(self.table.storage, self.table.reloaded().properties)
+    def _bring_into_metadata_table(self, instant: str, change: TableChange) -> None:
+        """Complete the deltacommit of a table service, unless it is completed."""
+        storage, layout = self.table.storage, self.table.timeline_layout
+        if is_deltacommit_completed(storage, layout, instant):
+            return
+        # What an earlier attempt has left. No later attempt has given a file one of these names.
+        left = files_of_deltacommit(storage, instant)
+        upkept = upkept_by_service(self.table, instant, change)
+        let_go(upkept.partitions, self)
+        if upkept.deltacommit is None:
+            return
+        for path, content in upkept.deltacommit.files.items():
+            self.create(path, content)
+        self.require_held()
+        storage.discard_files(path for path in left if path not in upkept.deltacommit.files)
+        with self._prepared(upkept.deltacommit.content) as draft:
+            publish_deltacommit(storage, upkept.deltacommit, draft)
 
     @contextmanager
     def _prepared(self, content: bytes) -> Iterator[Draft]:

@@ -8,8 +8,8 @@ that has the lease next removes that folder first: from then on, a process that 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Literal, Protocol
 
 from pydantic import BaseModel, ValidationError
 
@@ -27,10 +27,25 @@ from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
 from rli.hudi.metadata.reader import metadata_layout
 from rli.hudi.properties import PROPERTIES_PATH, Key, TableProperties
 from rli.hudi.timeline.instant import Action
-from rli.publication.fence import Fence
 from rli.view import paths
+from rli.view.definition import TableDefinition
 
 _SEPARATOR: Final = ","
+
+
+class ReplacesFiles(Protocol):
+    """The part of a fence that is needed here; see ``Fence``."""
+
+    @property
+    def table(self) -> TableDefinition:
+        """The table."""
+
+    @property
+    def require_held(self) -> Callable[[], None]:
+        """Raises ``LeaseLostError`` once the lease is another one's."""
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Write a file in place of the one of that name."""
 
 
 class PlannedPartitions(BaseModel):
@@ -51,7 +66,9 @@ class PlannedPartitions(BaseModel):
     files: tuple[str, ...]
 
 
-def add_partitions(folder: str, plan: PlannedPartitions, definitions: Sequence[IndexDefinition], fence: Fence) -> None:
+def add_partitions(
+    folder: str, plan: PlannedPartitions, definitions: Sequence[IndexDefinition], fence: ReplacesFiles
+) -> None:
     """Bring new partitions into the metadata table, and list them. The caller holds the lease.
 
     Args:
@@ -85,7 +102,7 @@ def add_partitions(folder: str, plan: PlannedPartitions, definitions: Sequence[I
     storage.delete_folder(folder)
 
 
-def remove_partitions(partitions: Sequence[str], fence: Fence) -> None:
+def remove_partitions(partitions: Sequence[str], fence: ReplacesFiles) -> None:
     """Unlist partitions of the metadata table, and remove them; with ``files`` the whole of it goes.
 
     The caller holds the lease.
@@ -102,7 +119,7 @@ def remove_partitions(partitions: Sequence[str], fence: Fence) -> None:
     _change_definitions(fence, (), partitions)
 
 
-def finish_partitions(fence: Fence) -> None:
+def finish_partitions(fence: ReplacesFiles) -> None:
     """Remove what dead processes were about to add to the metadata table; may be repeated. The caller holds the lease."""
     storage = fence.table.storage
     folders = storage.list_folders(paths.BIRTHS)
@@ -118,7 +135,7 @@ def finish_partitions(fence: Fence) -> None:
         storage.delete_folder(folder)
 
 
-def _take_back(plan: PlannedPartitions, fence: Fence) -> None:
+def _take_back(plan: PlannedPartitions, fence: ReplacesFiles) -> None:
     table = fence.table.reloaded()
     absent = [partition for partition in plan.partitions if partition not in table.properties.metadata_partitions]
     if not absent:
@@ -140,7 +157,7 @@ def _take_back(plan: PlannedPartitions, fence: Fence) -> None:
 
 
 def _change_properties(
-    fence: Fence, *, inflight: Iterable[str] = (), listed: Iterable[str] = (), unlisted: Iterable[str] = ()
+    fence: ReplacesFiles, *, inflight: Iterable[str] = (), listed: Iterable[str] = (), unlisted: Iterable[str] = ()
 ) -> None:
     """Let partitions be built, be relied on, or be neither, in one step; other properties stay as they are now."""
     properties = fence.table.reloaded().properties
@@ -163,7 +180,7 @@ def inflight_partitions(properties: TableProperties) -> tuple[str, ...]:
     return tuple(name.strip() for name in names if name.strip())
 
 
-def _change_definitions(fence: Fence, added: Iterable[IndexDefinition], changed: Iterable[str]) -> None:
+def _change_definitions(fence: ReplacesFiles, added: Iterable[IndexDefinition], changed: Iterable[str]) -> None:
     """Put definitions of indexes in place of those that some partitions have."""
     table = fence.table.reloaded()
     present = load_index_definitions(table.storage, table.properties)
@@ -175,7 +192,7 @@ def _change_definitions(fence: Fence, added: Iterable[IndexDefinition], changed:
         fence.replace(path, format_index_definitions(kept.values()))
 
 
-def _delete_folders(fence: Fence, partitions: Iterable[str], *, is_whole: bool) -> None:
+def _delete_folders(fence: ReplacesFiles, partitions: Iterable[str], *, is_whole: bool) -> None:
     """Remove the files of partitions that nobody relies on, and their folders."""
     storage = fence.table.storage
     folders = [METADATA_FOLDER] if is_whole else [posixpath.join(METADATA_FOLDER, name) for name in partitions]

@@ -1,4 +1,4 @@
-"""Hudi's metadata table, as far as rli does not keep it.
+"""What becomes of Hudi's metadata table with a change.
 
 Hudi's readers take the files that the metadata table lists for all there are. A commit of rli that is not in it
 would be invisible to them, and lost at Hudi's next write. So what a change does not keep goes before the change is
@@ -7,61 +7,64 @@ published: the metadata table as a whole, or a partition of it alone. Hudi build
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable
 from typing import Final
 
-from rli.hudi.java_properties import format_properties
-from rli.hudi.metadata.index_definitions import definitions_path, format_index_definitions, load_index_definitions
-from rli.hudi.metadata.partitions import METADATA_FOLDER
-from rli.hudi.properties import PROPERTIES_PATH, Key, TableProperties, save_properties
-from rli.storage import Storage
+from rli.errors import CorruptTableError
+from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
+from rli.metadata_table.kept_partitions import KeptPartitions
+from rli.metadata_table.upkeep import NOTHING_KEPT, Upkeep, Upkept
+from rli.publication.metadata_partitions import ReplacesFiles, inflight_partitions, remove_partitions
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
 
-_LISTS: Final = (Key.METADATA_PARTITIONS, Key.METADATA_PARTITIONS_INFLIGHT)
-
-
-def switch_off_metadata_table(storage: Storage, properties: TableProperties) -> None:
-    """Make readers list files instead. The caller holds the lease."""
-    # The properties first: they make readers use the metadata table. A crash before the folder goes leaves a folder
-    # that nobody reads.
-    if any(properties.raw.get(key) for key in _LISTS):
-        save_properties(storage, properties.changed(dict.fromkeys(_LISTS)))
-    if storage.exists(METADATA_FOLDER):
-        storage.delete_folder(METADATA_FOLDER)
-        storage.flush(folders=[posixpath.dirname(METADATA_FOLDER)])
+_ATTEMPTS: Final = 1 << 31
+"""To carry out a table service; one number for each, by chance."""
 
 
-def drop_partitions(
-    table: TableDefinition,
-    reasons: Mapping[str, str],
-    replace: Callable[[str, bytes], None],
-    require_held: Callable[[], None],
-) -> None:
-    """Drop some partitions of the metadata table, not its lists of files. The caller holds the lease.
+def kept_by_service(table: TableDefinition, change: TableChange) -> KeptPartitions:
+    """What becomes of the partitions with a table service, before it changes anything. The caller holds the lease."""
+    return _told(table, lambda upkeep: Upkept(upkeep.kept_by_service(change), None)).partitions
+
+
+def upkept_by_service(table: TableDefinition, instant: str, change: TableChange) -> Upkept:
+    """What becomes of the metadata table with a table service whose files are gone. The caller holds the lease.
 
     Args:
         table: the table.
-        reasons: the partitions by name, each with the reason why it goes.
-        replace: writes a file of the table in place of the one of that name, if the lease is held.
-        require_held: raises ``LeaseLostError`` once the lease is another one's.
+        instant: of the table service, not completed.
+        change: that it has made.
     """
-    storage, properties = table.storage, table.reloaded().properties
-    # Readers stop to use a partition by the properties; what is left after a crash, nobody reads.
-    lists = {key: _without(properties.raw.get(key, ""), reasons) or None for key in _LISTS}
-    replace(PROPERTIES_PATH, format_properties(properties.changed(lists).raw))
-    definitions = load_index_definitions(storage, properties)
-    kept = [definition for name, definition in definitions.items() if name not in reasons]
-    if len(kept) < len(definitions):
-        replace(definitions_path(properties), format_index_definitions(kept))
-    # Hudi may have built it again, if the lease was lost.
-    require_held()
-    for name, reason in reasons.items():
-        storage.delete_folder(posixpath.join(METADATA_FOLDER, name))
-        events.METADATA_DROPPED.log(table=table.location, partition=name, reason=reason)
-    storage.flush(folders=[METADATA_FOLDER])
+    return _told(table, lambda upkeep: upkeep.of_service(instant, change, secrets.randbelow(_ATTEMPTS)))
 
 
-def _without(names: str, dropped: Mapping[str, str]) -> str:
-    return ",".join(name for name in names.split(",") if name.strip() and name.strip() not in dropped)
+def _told(table: TableDefinition, tell: Callable[[Upkeep], Upkept]) -> Upkept:
+    table = table.reloaded()
+    if not table.properties.metadata_partitions:
+        return NOTHING_KEPT
+    try:
+        return tell(Upkeep(Snapshot.now(table)))
+    except CorruptTableError as error:
+        # An announced service is carried out, whatever becomes of the metadata table: until then, nobody writes.
+        return Upkept(KeptPartitions((), dict.fromkeys(table.properties.metadata_partitions, str(error))), None)
+
+
+def let_go(partitions: KeptPartitions, fence: ReplacesFiles) -> None:
+    """Make readers use no partition of the metadata table that a change does not keep. The caller holds the lease.
+
+    Args:
+        partitions: those that the change keeps, and the others.
+        fence: of the caller.
+    """
+    if partitions.keeps_nothing:
+        table = fence.table.reloaded()
+        listed = (*table.properties.metadata_partitions, *inflight_partitions(table.properties))
+        if listed or table.storage.exists(METADATA_FOLDER):
+            remove_partitions([PartitionKind.FILES, *listed], fence)
+    elif partitions.dropped:
+        remove_partitions([*partitions.dropped], fence)
+    for name, reason in partitions.dropped.items():
+        events.METADATA_DROPPED.log(table=fence.table.location, partition=name, reason=reason)

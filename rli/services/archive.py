@@ -22,6 +22,7 @@ from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.archive import ARCHIVED_ACTIONS
 from rli.hudi.timeline.instant import Action, Instant, instant_before
 from rli.hudi.timeline.timeline import Timeline
+from rli.metadata_table.needed_instants import earliest_needed
 from rli.publication.archiving import archive_instants
 from rli.publication.fence import Fence
 from rli.services.clean import after_cleans, delete_journals, finish_cleans
@@ -164,7 +165,8 @@ def _boundary(snapshot: Snapshot, kept: str, stored: list[FileSlice]) -> str:
     """The time from which on nothing is archived."""
     timeline = snapshot.timeline
     present = {part.group for part in stored}
-    limits = [kept]
+    needed = earliest_needed(snapshot.table.reloaded())
+    limits = [kept, *([] if needed is None else [needed])]
     limits += [
         instant.time
         for instant in timeline.completed_writes

@@ -227,9 +227,12 @@ class Clean(PlannedService[None]):
         timeline = table.load_timeline()
         fence.start(announced, change)
         # In any order: none of them is needed, and a repeated clean deletes the rest.
-        table.storage.discard_files(_deleted_by(Snapshot(table, timeline), plan))
+        deleted = _deleted_by(Snapshot(table, timeline), plan)
+        table.storage.discard_files(deleted)
         milliseconds = int((time.monotonic() - started) * 1000)
-        fence.complete(announced, change, plan.completed(announced.time, milliseconds))
+        # What is needed again stays in the lists of the metadata table.
+        removed = by_partition((posixpath.dirname(path), [path]) for path in deleted)
+        fence.complete(announced, TableChange.removing(removed), plan.completed(announced.time, milliseconds))
 
 
 CLEAN: Final = Clean()

@@ -156,6 +156,11 @@ class TableChange:
         return bool(self.stats or self.replaced or self.removed)
 
     @property
+    def concerns_metadata(self) -> bool:
+        """Whether the metadata table may say something else after the change."""
+        return self.changes_files or bool(self.undone)
+
+    @property
     def stats(self) -> tuple[WriteStat, ...]:
         """The data files that come: base files and log files."""
         return (*self.written, *self.appended)

@@ -16,7 +16,6 @@ OPERATIONS: dict[str, Callable[[Table, list[str]], object]] = {
     "rollback": lambda table, instants: table.rollback(instants[-1]),
     "restore": lambda table, instants: table.restore(instants[1]),
     "clean": lambda table, _: table.clean(keep_commits=1),
-    "archive": lambda table, _: table.archive(keep_commits=1),
 }
 
 
@@ -54,6 +53,13 @@ def test_file_change_leaves_no_stale_listing(table: Table, operation: str) -> No
     instants = written(table)
     OPERATIONS[operation](table, instants)
     assert not has_metadata_table(table)
+
+
+def test_archive_leaves_what_nobody_compacted(table: Table) -> None:
+    instants = written(table)
+    assert table.archive(keep_commits=1).instants_archived == 0
+    assert [instant.time for instant in table.timeline()] == instants
+    assert has_metadata_table(table)
 
 
 def test_a_savepoint_keeps_the_metadata_table(table: Table) -> None:

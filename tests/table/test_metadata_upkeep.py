@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from rli.hudi.metadata.index_definitions import IndexDefinition, format_index_de
 from rli.hudi.metadata.partitions import METADATA_FOLDER
 from rli.hudi.properties import Key, load_properties, save_properties
 from rli.table.table import opened_table
+from rli.view.paths import JOURNAL
 from tests.support.metadata_tables import METADATA_TABLES, differences, metadata_reader, unpack_metadata_table
 
 LATER = 10**13
@@ -83,6 +85,61 @@ def test_each_write_keeps_each_partition(name: str, tmp_path: Path) -> None:
         write(table, rows)
         assert (write, differences(path)) == (write, [])
     assert load_properties(opened_table(table).definition.storage).metadata_partitions == listed
+
+
+@pytest.mark.parametrize("name", ["v9", "v6", "v9_partitioned_index"])
+def test_each_undo_keeps_each_partition(name: str, tmp_path: Path) -> None:
+    table, path = opened(name, tmp_path)
+    storage = opened_table(table).definition.storage
+    listed, rows = load_properties(storage).metadata_partitions, table.read()
+    updated(table, rows)
+    first = table.timeline()[-1].time
+    for write in WRITES[1:]:
+        write(table, rows)
+        table.rollback("last")
+        assert (write, differences(path)) == (write, [])
+        write(table, rows)
+    table.restore(first)
+    assert differences(path) == []
+    assert load_properties(storage).metadata_partitions == listed
+
+
+@pytest.mark.parametrize("name", ["v9", "v6"])
+def test_housekeeping_keeps_each_partition(name: str, tmp_path: Path) -> None:
+    table, path = opened(name, tmp_path)
+    storage = opened_table(table).definition.storage
+    listed, rows = load_properties(storage).metadata_partitions, table.read()
+    for write in WRITES[:4]:
+        write(table, rows)
+    table.savepoint()
+    for service in (lambda: table.clean(keep_commits=1), lambda: table.archive(keep_commits=1), table.cluster):
+        service()
+        assert differences(path) == []
+    assert load_properties(storage).metadata_partitions == listed
+
+
+def test_archive_keeps_what_readers_need(tmp_path: Path) -> None:
+    table, path = opened("v9", tmp_path)
+    compactions = [instant.time for instant in metadata_reader(path).timeline.completed if instant.action == "commit"]
+    for number in range(3):
+        table.upsert(with_values(table.read(), ts=LATER + number))
+    written = [instant.time for instant in table.timeline() if instant.time > max(compactions)]
+    table.archive(keep_commits=1)
+    assert [instant.time for instant in table.timeline() if instant.time > max(compactions)] == written
+
+
+def test_undo_without_journals_drops_locations(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table, path = opened("v9", tmp_path)
+    storage = opened_table(table).definition.storage
+    listed = {*load_properties(storage).metadata_partitions}
+    inserted(table, table.read())
+    shutil.rmtree(path / JOURNAL)
+    with caplog.at_level(logging.WARNING):
+        table.index.bootstrap()
+        table.rollback("last")
+    assert {*load_properties(storage).metadata_partitions} == listed - {"record_index"}
+    assert "no journals" in caplog.text
+    assert differences(path) == []
 
 
 def test_updates_leave_locations_alone(tmp_path: Path) -> None:
