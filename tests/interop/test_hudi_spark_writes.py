@@ -17,6 +17,7 @@ from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, WIDER_SCHEMA, History, Layout, new_history, trip, write_history
 from tests.support.hudi import HudiEngine, HudiError
 from tests.support.hudi_options import NEWEST, newest_only, with_hudi, write_options
+from tests.support.metadata_tables import differences
 from tests.support.rows import sorted_rows
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
@@ -50,7 +51,7 @@ def _take_turns(engine: HudiEngine, history: History, index: str) -> None:
     # Nobody asks for a sync here: the upsert does it.
     result = history.upsert([trip("hudi's", city="Oslo", ts=21), trip("hudi's too", ts=21), trip("plain", ts=21)])
     assert (result.inserted, result.updated, result.moved) == (1, 1, 1)
-    assert not _metadata_table_is_on(history)
+    assert differences(history.path) == []
     require_agreement(history)
     require_hudi_agrees(engine, history)
 
@@ -73,8 +74,8 @@ def test_hudi_continues_after_checksummed_file_rewrite(engine: HudiEngine, tmp_p
         history.expect_upserted(rows)
         written = properties.read_bytes()
         assert properties.with_name(".hoodie.properties.crc").exists()
-        # It turns Hudi's metadata table off.
         history.upsert([trip("plain", city="Rome", ts=ts + 1)])
+        history.table.metadata.disable()
         assert properties.read_bytes() != written
     require_hudi_agrees(engine, history)
     history.table.close()

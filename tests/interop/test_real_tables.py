@@ -209,7 +209,7 @@ def test_tables_of_every_version_are_written(name: str, tmp_path: Path) -> None:
 
 
 def _properties_that_stay(path: Path) -> dict[str, str]:
-    """All but what names the metadata table, which rli switches off."""
+    """All but what names the partitions of the metadata table, of which rli drops some."""
     raw = load_properties(Storage(str(path))).raw
     return {key: value for key, value in raw.items() if ".metadata.partitions" not in key}
 

@@ -102,7 +102,14 @@ METADATA_SCHEMA: Final = record(
 )
 """Of the values in every partition."""
 
-METADATA_SCHEMA_TEXT: Final = json.dumps(METADATA_SCHEMA, separators=(",", ":"))
+
+def _as_text(schema: Schema) -> str:
+    """The schema with its namespace apart from the names: hudi-rs does not find a type by a name with dots."""
+    apart = {"type": schema["type"], "name": schema["name"], "namespace": _NAMESPACE.rstrip("."), **schema}
+    return json.dumps(apart, separators=(",", ":")).replace(f'"{_NAMESPACE}', '"')
+
+
+METADATA_SCHEMA_TEXT: Final = _as_text(METADATA_SCHEMA)
 """As base files and log blocks carry it."""
 
 
