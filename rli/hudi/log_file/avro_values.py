@@ -7,12 +7,26 @@ value is null; its parts then take no bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+_DECIMAL_BYTES: Final = 16
+_DIGIT_BITS: Final = 7
+_WORD_DIGITS: Final = 8
+_MOST_DIGITS: Final = 10
+_GOES_ON: Final = np.uint64(0x8080808080808080)
+"""The bit of each digit that says that another one follows."""
+
+_SPREAD: Final = (
+    (np.uint64(0x000000000FFFFFFF), np.uint64(4)),
+    (np.uint64(0x00003FFF00003FFF), np.uint64(2)),
+    (np.uint64(0x007F007F007F007F), np.uint64(1)),
+)
+"""Move groups of 28, 14 and 7 bits apart."""
 
 Parts: TypeAlias = "list[pa.Array | pa.Scalar]"
 
@@ -26,6 +40,17 @@ def joined(parts: Sequence[pa.Array | pa.Scalar]) -> pa.BinaryArray:
     return pc.binary_join_element_wise(*parts, pa.scalar(b""), null_handling="replace", null_replacement=b"")
 
 
+def with_sizes(values: pa.BinaryArray) -> bytes:
+    """All values one after the other, each after int32 bytes of it.
+
+    Args:
+        values: without nulls.
+    """
+    sizes = pc.binary_length(values).to_numpy().astype(">i4")
+    heads = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4), len(sizes), [None, pa.py_buffer(sizes)])
+    return joined([heads.cast(pa.binary()), values]).buffers()[2].to_pybytes()
+
+
 def numbers(column: pa.Array) -> pa.BinaryArray:
     """Encodings of ``int`` and ``long``: in zigzag form, seven bits in a byte, the lowest first.
 
@@ -33,19 +58,35 @@ def numbers(column: pa.Array) -> pa.BinaryArray:
         column: of integers.
     """
     signed = _values(column.cast(pa.int64()))
-    rest: NDArray[np.uint64] = ((signed << 1) ^ (signed >> 63)).view(np.uint64)
-    width = max(1, -(-int(rest.max(initial=0)).bit_length() // 7))
-    digits = np.empty((len(rest), width), np.uint8)
-    sizes = np.ones(len(rest), np.int32)
-    for place in range(width):
-        digits[:, place] = rest & 0x7F
-        rest = rest >> np.uint64(7)
-        goes_on = rest != 0
+    value: NDArray[np.uint64] = ((signed << 1) ^ (signed >> 63)).view(np.uint64)
+    bits = int(value.max(initial=0)).bit_length()
+    if bits <= _DIGIT_BITS:
+        return _binary(value.astype(np.uint8), np.ones(len(value), np.int32), column)
+    digits, sizes = _digits(value) if bits <= _WORD_DIGITS * _DIGIT_BITS else _many_digits(value)
+    return _binary(digits[np.arange(digits.shape[1]) < sizes[:, None]], sizes, column)
+
+
+def _digits(value: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """Digits of numbers of up to 56 bits, in the bytes of a word; and how many there are."""
+    for low, shift in _SPREAD:
+        value = value & low | (value & ~low) << shift
+    sizes = np.ones(len(value), np.int32)
+    for place in range(1, _WORD_DIGITS):
+        sizes += value >= np.uint64(1 << 8 * place)
+    value = value | _GOES_ON & ((np.uint64(1) << (8 * (sizes - 1)).astype(np.uint64)) - np.uint64(1))
+    return value.astype("<u8").view(np.uint8).reshape(-1, _WORD_DIGITS), sizes
+
+
+def _many_digits(value: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    digits = np.empty((len(value), _MOST_DIGITS), np.uint8)
+    sizes = np.ones(len(value), np.int32)
+    for place in range(_MOST_DIGITS):
+        digits[:, place] = value & np.uint64(0x7F)
+        value = value >> np.uint64(_DIGIT_BITS)
+        goes_on = value != 0
         digits[goes_on, place] |= 0x80
         sizes += goes_on
-    if width == 1:
-        return _binary(np.ascontiguousarray(digits), sizes, column)
-    return _binary(digits[np.arange(width) < sizes[:, None]], sizes, column)
+    return digits, sizes
 
 
 def texts(column: pa.Array) -> Parts:
@@ -76,6 +117,18 @@ def flags(column: pa.Array) -> pa.BinaryArray:
     """
     values = _values(column.cast(pa.uint8()))
     return _binary(values, np.ones(len(values), np.int32), column)
+
+
+def decimals(column: pa.Array, width: int) -> pa.BinaryArray:
+    """Two's complement, the highest byte first, all of one width.
+
+    Args:
+        column: of decimals of 128 bits.
+        width: bytes, enough for each value.
+    """
+    content = np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, _DECIMAL_BYTES)
+    digits = content[column.offset : column.offset + len(column), width - 1 :: -1]
+    return _binary(digits, np.full(len(column), width, np.int32), column)
 
 
 def _values(column: pa.Array) -> NDArray[Any]:
