@@ -248,6 +248,47 @@ def test_next_write_completes_unsynced_table(tmp_path: Path, journal: Journal, i
             check_stored(table)
 
 
+def write_beside_metadata_and_cut(place: Place, durability: str) -> None:
+    """A child's work: a write on a table with a metadata table; the power goes off again and again."""
+    table = rli.create_table(
+        place.disk.mounted_at / "table",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        durability=durability,
+        index=f"lmdb://{place.index}",
+        metadata=["files", "column_stats", "record_index"],
+    )
+    table.upsert(records(("a", "x", 1, 0.0), ("b", "y", 1, 0.0), ("c", "y", 1, 0.0)))
+    os.sync()
+    cut = CutNowAndThen(place)
+    table = pointed(table, cut)
+    table.upsert(records(("a", "x", 2, 0.0), ("b", "z", 2, 0.0), ("d", "y", 2, 0.0)))
+    cut(_ACKNOWLEDGED)
+    table.delete(["c"])
+    cut(_ACKNOWLEDGED)
+
+
+@pytest.mark.invariant("P52")
+@pytest.mark.parametrize(("durability", "journal"), [("disk", Journal.OFF), ("os", Journal.ON)])
+def test_power_cut_beside_metadata_table(tmp_path: Path, durability: str, journal: Journal) -> None:
+    place = Place(Disk.made_in(tmp_path, journal), tmp_path / "index")
+    with place.disk.mounted():
+        child = start_child(write_beside_metadata_and_cut, place, durability)
+        child.join()
+        assert child.exitcode == 0
+    for disk, _ in place.cuts():
+        place.go_back(disk)
+        with disk.mounted() as folder, rli.open_table(folder / "table") as table:
+            let_machine_start_after(folder / "table")
+            table.upsert(records(("new", "x", 1, 0.0)))
+            found = {row["id"]: row["ts"] for row in table.read().to_pylist()}
+            assert found.pop("new") == 1
+            assert found in ({"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 2, "c": 1, "d": 2}, {"a": 2, "b": 2, "d": 2})
+            assert table.metadata.verify() == ()
+            check_stored(table)
+
+
 def save_unsynced_and_cut(place: Place) -> None:
     """A child's work: a savepoint on a commit that nobody has synced, and a later commit."""
     url = f"lmdb://{place.index}"
