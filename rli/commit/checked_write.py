@@ -73,7 +73,7 @@ class CheckedWrite:
         # Promoted before the draft is written: the draft is then flushed in one pass with the new names of the
         # promoted files (P17), and nothing slow lies between the check of the lease and the publication.
         self._promote(files)
-        self._complete(self._prepared(change, upkept))
+        self._complete(self._prepared(change.dropping(upkept.partitions.dropped), upkept))
         return PublishedWrite(self.begun, self.table, self.accepted)
 
     def _change_with_sums(self) -> TableChange:

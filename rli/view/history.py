@@ -32,6 +32,7 @@ class HistoryEntry:
         undone: the instants that a rollback or a restore has undone.
         transaction: application id and number that the caller gave.
         metadata: texts that the caller gave.
+        metadata_dropped: partitions of Hudi's metadata table that a write did not keep, each with the reason.
     """
 
     time: str
@@ -55,6 +56,7 @@ class HistoryEntry:
     undone: tuple[str, ...] = ()
     transaction: tuple[str, int] | None = None
     metadata: dict[str, str] = field(default_factory=dict)
+    metadata_dropped: dict[str, str] = field(default_factory=dict)
 
 
 def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[HistoryEntry]:
@@ -106,6 +108,7 @@ def history_entry(instant: Instant, change: TableChange) -> HistoryEntry:
         phases={} if effort is None else dict(effort.phases),
         transaction=change.transaction,
         metadata=change.caller_metadata,
+        metadata_dropped=change.dropped_partitions,
     )
 
 

@@ -6,12 +6,15 @@ with its commits beyond Hudi's fields are entries whose names begin with ``rli.`
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import CLUSTER, CommitMetadata, WriteStat
+from rli.json_text import parse_json
 from rli.model import FileGroupId
 from rli.view.commit_facts import CommitFacts
 from rli.view.slice_sums import SliceSums
@@ -28,6 +31,7 @@ NATIVE_ENTRY: Final = "rli.journal"
 _NATIVE_VERSION: Final = "1"
 _DELETED_KEYS: Final = "rli.deletedKeys"
 _SLICE_SUMS: Final = "rli.slices"
+_DROPPED: Final = "rli.metadata.dropped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,10 @@ class TableChange:
         """This change with the sums of the live file slices after it."""
         return replace(self, extra={**self.extra, _SLICE_SUMS: sums.to_text()})
 
+    def dropping(self, partitions: Mapping[str, str]) -> Self:
+        """This change with the partitions of the metadata table that it does not keep: name → reason."""
+        return replace(self, extra={**self.extra, _DROPPED: json.dumps(dict(partitions))}) if partitions else self
+
     @classmethod
     def of_commit(cls, commit: CommitMetadata) -> Self:
         """The change that a completed write of any engine describes."""
@@ -144,6 +152,14 @@ class TableChange:
         """The sums of the live file slices after the change; None if none are kept, as by other engines, or are damaged."""
         text = self.extra.get(_SLICE_SUMS) if self.is_native else None
         return None if text is None else SliceSums.from_text(text)
+
+    @property
+    def dropped_partitions(self) -> dict[str, str]:
+        """The partitions of the metadata table that the change did not keep, each with the reason."""
+        with suppress(ValueError, AttributeError):
+            # A damaged entry must not keep the rest of a history from being shown.
+            return {name: str(reason) for name, reason in parse_json(self.extra.get(_DROPPED, "{}")).items()}
+        return {}
 
     @property
     def keeps_records(self) -> bool:

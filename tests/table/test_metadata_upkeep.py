@@ -180,4 +180,5 @@ def test_unknown_partition_is_dropped_alone(tmp_path: Path, caplog: pytest.LogCa
     assert load_index_definitions(storage, properties) == definitions
     assert not storage.exists(f"{METADATA_FOLDER}/{name}")
     assert f"partition={name}" in caplog.text
+    assert [*table.history()[-1].metadata_dropped] == [name]
     assert differences(path) == []
