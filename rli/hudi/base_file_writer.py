@@ -33,7 +33,7 @@ _FEW_HASHES: Final = 4
 
 _CONSTANT: Final = pa.dictionary(pa.int32(), pa.string())
 
-_CALENDAR: Final = {"org.apache.spark.version": "3.5.0"}
+CALENDAR: Final = {"org.apache.spark.version": "3.5.0"}
 """Tells Spark 3, and Hudi in it, that dates and times are Gregorian at all times, as they are since that release writes
 files. Of a file without this entry Spark 3 refuses dates before 15 October 1582 and times before 1900."""
 
@@ -132,7 +132,7 @@ class BaseFileWriter:
         """Write the footer and close the file; its content survives a power cut then."""
         self._flush(sum(part.num_rows for part in self._pending))
         writer = self._writer or self._opened(self._schema.empty_table().drop_columns([*self._constants]))
-        footer = {**_CALENDAR, **self._bloom_filter.to_footer()}
+        footer = {**CALENDAR, **self._bloom_filter.to_footer()}
         if self._smallest is not None and self._greatest is not None:
             footer |= {MIN_RECORD_KEY: self._smallest, MAX_RECORD_KEY: self._greatest}
         writer.add_key_value_metadata(footer)

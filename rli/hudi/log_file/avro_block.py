@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from rli.errors import InvalidInputError, UnsupportedTableError
+from rli.errors import UnsupportedTableError
 from rli.hudi.log_file import avro_values
 from rli.hudi.log_file.avro_decoding import decoded
 from rli.hudi.log_file.avro_encoding import encoded
@@ -22,6 +22,7 @@ from rli.hudi.log_file.avro_rows import PADDING, Numbers, Rows
 from rli.hudi.log_file.encoding import encode_block
 from rli.hudi.log_file.form import CONTENT_VERSION, INT, TWO_INTS, BlockKind, Header, damaged
 from rli.hudi.log_file.reader import LogBlock
+from rli.hudi.log_file.records_schema import require_columns
 
 _BATCH_ROWS: Final = 32_768
 """A batch's places and words fit into the cache of a core."""
@@ -81,14 +82,10 @@ def avro_records(block: LogBlock) -> Iterator[pa.RecordBatch]:
 
 def _encoded(batch: pa.RecordBatch, schema: str) -> bytes:
     columns, record = plan_of(schema)
-    if batch.schema.names != columns.names or batch.schema.types != columns.types:
-        raise InvalidInputError(
-            "records have other columns than the schema of their block: "
-            f"columns={dict(zip(batch.schema.names, batch.schema.types, strict=True))}",
-            remedy="cast them to the schema",
-        )
     parts = [
-        part for node, column in zip(record.children, batch.columns, strict=True) for part in encoded(node, column)
+        part
+        for node, column in zip(record.children, require_columns(batch, columns).columns, strict=True)
+        for part in encoded(node, column)
     ]
     records = avro_values.joined(parts)
     return avro_values.with_sizes(records)

@@ -14,6 +14,7 @@ from rli.hudi.log_file.delete_records import RECORD_KEY, deleted_records
 from rli.hudi.log_file.form import BlockKind, Header
 from rli.hudi.log_file.hfile_block import hfile_of
 from rli.hudi.log_file.reader import LogBlock, LogFileReader
+from rli.hudi.log_file.rollback_block import undone_instant
 from rli.hudi.metadata.cells import in_own_form
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.storage import StoredFile
@@ -53,7 +54,7 @@ class LogChanges:
         for block in LogFileReader(source, file.size).blocks():
             if block.kind is BlockKind.COMMAND:
                 # A rollback takes back what came before it, in files before this one, too.
-                undone = block.headers.get(Header.TARGET_INSTANT)
+                undone = undone_instant(block)
                 self._found = [change for change in self._found if change[0] != undone]
             elif block.kind is BlockKind.CORRUPT:
                 self._require_dead(file)

@@ -8,6 +8,7 @@ import pytest
 from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.log_file.encoding import encode_block
 from rli.hudi.log_file.form import BlockKind, Header
+from rli.hudi.log_file.rollback_block import rollback_block
 from rli.hudi.metadata.groups import groups_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.views import record_locations
@@ -23,7 +24,7 @@ def test_rollbacks_take_changes_back(tmp_path: Path) -> None:
     (group,) = (group for group in before.groups("record_index") if _holds(before, "k005", group.file_id))
     (last,) = group.logs[-1:]
     (deletes,) = (block for block in blocks_of((table / last.path).read_bytes()) if block.kind is BlockKind.DELETE)
-    rollback = encode_block(BlockKind.COMMAND, {Header.TARGET_INSTANT: deletes.header(Header.INSTANT)}, b"")
+    rollback = rollback_block("1", undone=deletes.header(Header.INSTANT))
     name = group.names[-1]
     (table / last.path).with_name(f".{name.file_id}_{name.instant}.log.{name.version + 1}_0-0-0").write_bytes(rollback)
     assert record_locations(metadata_reader(table), pa.array(["k005"])).num_rows == 1
