@@ -63,6 +63,7 @@ from rli.model import (
 from rli.reads.changes.table_changes import CommitChanges
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
+from rli.services.metadata_compaction import MetadataCompaction
 from rli.services.metadata_table import MetadataChange
 from rli.services.restore import RestoreResult
 from rli.settings import Maintenance, TableSettings
@@ -131,6 +132,7 @@ __all__ = [
     "LeasePlace",
     "Maintenance",
     "MetadataChange",
+    "MetadataCompaction",
     "MetadataOfTable",
     "MetadataStatus",
     "MigrationResult",

@@ -27,7 +27,7 @@ from rli.publication.archiving import finish_archives
 from rli.publication.deltacommits import withdraw_deltacommit
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
-from rli.publication.metadata_partitions import finish_partitions
+from rli.publication.metadata_recovery import drop_unfinished
 from rli.services.planned import Finished
 from rli.services.registry import announced_in, finish_announced
 from rli.telemetry import events, metrics
@@ -62,7 +62,7 @@ def exclusive(table: TableDefinition, index: TableIndex, writer: str, *, patienc
         # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
         finish_announced(fence)
         finish_archives(fence)
-        finish_partitions(fence)
+        drop_unfinished(fence)
         yield lease
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from rli.hudi.metadata.partitions import kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.timeline.instant import Action
+from rli.metadata_table.compaction import deltacommits_since_compaction
 from rli.view.snapshot import Snapshot
 
 
@@ -73,11 +74,8 @@ def metadata_status(snapshot: Snapshot) -> MetadataStatus:
     partitions = tuple(_partitions(reader))
     if not partitions:
         return MetadataStatus((), None, 0)
-    completed = reader.timeline.completed
-    changes = [instant.time for instant in completed if instant.action == Action.DELTA_COMMIT]
-    compactions = [instant.time for instant in completed if instant.action == Action.COMMIT]
-    since = max(compactions, default="")
-    return MetadataStatus(partitions, max(changes, default=None), sum(time > since for time in changes))
+    changes = [instant.time for instant in reader.timeline.completed if instant.action == Action.DELTA_COMMIT]
+    return MetadataStatus(partitions, max(changes, default=None), deltacommits_since_compaction(reader.timeline))
 
 
 def _partitions(reader: MetadataTableReader) -> Iterator[PartitionStatus]:

@@ -8,12 +8,12 @@ that has the lease next removes that folder first: from then on, a process that 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Literal, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from rli.errors import CorruptTableError, LeaseLostError
+from rli.errors import CorruptTableError
 from rli.hudi.java_properties import format_properties
 from rli.hudi.metadata.index_definitions import (
     DEFAULT_PATH,
@@ -27,25 +27,10 @@ from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
 from rli.hudi.metadata.reader import metadata_layout
 from rli.hudi.properties import PROPERTIES_PATH, Key, TableProperties
 from rli.hudi.timeline.instant import Action
+from rli.publication.metadata_files import ReplacesFiles, bring_into_place, flush_waiting
 from rli.view import paths
-from rli.view.definition import TableDefinition
 
 _SEPARATOR: Final = ","
-
-
-class ReplacesFiles(Protocol):
-    """The part of a fence that is needed here; see ``Fence``."""
-
-    @property
-    def table(self) -> TableDefinition:
-        """The table."""
-
-    @property
-    def require_held(self) -> Callable[[], None]:
-        """Raises ``LeaseLostError`` once the lease is another one's."""
-
-    def replace(self, path: str, content: bytes) -> None:
-        """Write a file in place of the one of that name."""
 
 
 class PlannedPartitions(BaseModel):
@@ -80,23 +65,13 @@ def add_partitions(
     Raises:
         LeaseLostError: another writer took the lease over; it has removed what was begun.
     """
-    storage, files = fence.table.storage, paths.birth_files(folder)
+    storage = fence.table.storage
     storage.write_bytes(paths.birth_plan(folder), plan.model_dump_json().encode())
-    built = [posixpath.join(files, file) for file in plan.files]
-    storage.flush(files=built, folders={folder, *map(posixpath.dirname, built)})
+    flush_waiting(folder, plan.files, fence)
     _change_properties(fence, inflight=plan.partitions)
     # What another engine has left of partitions that are not listed.
     _delete_folders(fence, plan.partitions, is_whole=plan.is_first)
-    targets = [posixpath.join(METADATA_FOLDER, file) for file in plan.files]
-    try:
-        for source, target in zip(built, targets, strict=True):
-            storage.move(source, target)
-    except FileNotFoundError as error:
-        raise LeaseLostError(
-            f"another writer took the lease over: table={fence.table.location}",
-            remedy="no partition was added to the metadata table, call it again",
-        ) from error
-    storage.flush(folders=set(map(posixpath.dirname, targets)))
+    bring_into_place(folder, plan.files, fence)
     _change_definitions(fence, definitions, plan.partitions)
     _change_properties(fence, listed=plan.partitions)
     storage.delete_folder(folder)
@@ -119,23 +94,18 @@ def remove_partitions(partitions: Sequence[str], fence: ReplacesFiles) -> None:
     _change_definitions(fence, (), partitions)
 
 
-def finish_partitions(fence: ReplacesFiles) -> None:
-    """Remove what dead processes were about to add to the metadata table; may be repeated. The caller holds the lease."""
-    storage = fence.table.storage
-    folders = storage.list_folders(paths.BIRTHS)
-    if folders:
-        # What was listed before is of no successor.
-        fence.require_held()
-    for folder in folders:
-        # From here on nobody else can bring more into place.
-        storage.delete_folder(paths.birth_files(folder))
-        content = storage.read_bytes(paths.birth_plan(folder))
-        if content is not None:
-            _take_back(_parsed(content, folder), fence)
-        storage.delete_folder(folder)
+def take_back_partitions(content: bytes, folder: str, fence: ReplacesFiles) -> None:
+    """Remove what a dead process has brought into the metadata table, unless its partitions are listed.
 
+    Args:
+        content: of the plan's file.
+        folder: that the plan is in; no more files of it can be brought into place.
+        fence: of the caller, who holds the lease.
 
-def _take_back(plan: PlannedPartitions, fence: ReplacesFiles) -> None:
+    Raises:
+        CorruptTableError: the plan is damaged.
+    """
+    plan = _parsed(content, folder)
     table = fence.table.reloaded()
     absent = [partition for partition in plan.partitions if partition not in table.properties.metadata_partitions]
     if not absent:

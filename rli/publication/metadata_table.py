@@ -15,7 +15,8 @@ from rli.errors import CorruptTableError
 from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
 from rli.metadata_table.kept_partitions import KeptPartitions
 from rli.metadata_table.upkeep import NOTHING_KEPT, Upkeep, Upkept
-from rli.publication.metadata_partitions import ReplacesFiles, inflight_partitions, remove_partitions
+from rli.publication.metadata_files import ReplacesFiles
+from rli.publication.metadata_partitions import inflight_partitions, remove_partitions
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot

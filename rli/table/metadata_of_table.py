@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.metadata_table.status import MetadataStatus, metadata_status
 from rli.metadata_table.verify import Difference, Verification
+from rli.services.metadata_compaction import MetadataCompaction, compact_metadata, foretold_compaction
 from rli.services.metadata_table import (
     MetadataChange,
     NewPartitions,
@@ -84,6 +85,27 @@ class MetadataOfTable:
             return foretold_removal(self._opened.reloaded(), names)
         with self._opened.service("metadata", patience(timeout)) as (_, fence):
             return disable_metadata(names, fence)
+
+    def compact(self, *, timeout: float | None = None, dry_run: bool = False) -> MetadataCompaction:
+        """Merge the log files of the metadata table into base files, and remove files that no reader needs any more.
+
+        Writers do so after every ten commits; the newest two states of each file group stay. Writers wait meanwhile.
+
+        Args:
+            timeout: as for ``clean``.
+            dry_run: only tell what would be compacted now.
+
+        Returns:
+            What was done. ``held_back_by`` is the pending instant, of a dead writer perhaps, that must end before.
+
+        Raises:
+            CorruptTableError: a file of the metadata table is damaged.
+            LeaseBusyError, LeaseLostError: as for ``enable``.
+        """
+        if dry_run:
+            return foretold_compaction(self._opened.reloaded())
+        with self._opened.service("metadata", patience(timeout)) as (_, fence):
+            return compact_metadata(fence)
 
     def status(self) -> MetadataStatus:
         """The partitions of the metadata table: their state, file groups, and log files since the last compaction.

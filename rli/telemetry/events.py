@@ -284,6 +284,14 @@ ARCHIVE_DONE: Final = _event(
     "archive.done", logging.INFO, "moved old commits to the archive",
     "table", "instants", "earliest_active", "files", "seconds",
 )  # fmt: skip
+METADATA_COMPACTED: Final = _event(
+    "metadata.compacted", logging.INFO, "the metadata table was compacted",
+    "table", "instant", "file_groups", "deltacommits", "files", "seconds",
+)  # fmt: skip
+METADATA_HELD_BACK: Final = _event(
+    "metadata.held_back", logging.WARNING, "a pending instant holds back the compaction of the metadata table",
+    "table", "instant", "deltacommits",
+)  # fmt: skip
 METADATA_ENABLED: Final = _event(
     "metadata.enabled", logging.INFO, "the metadata table has new partitions", "table", "partitions", "seconds"
 )

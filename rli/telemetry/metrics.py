@@ -117,6 +117,12 @@ COMPARISONS: Final = _counter(
     "outcome",
 )
 SERVICES: Final = _counter("rli.services", "{service}", "Table services that were completed", "service")
+METADATA_DELTACOMMITS: Final = _gauge(
+    "rli.metadata.deltacommits",
+    "{deltacommit}",
+    "Deltacommits of the metadata table since its last compaction",
+    "table",
+)
 STORE_SECONDS: Final = _durations(
     "rli.store.duration", "Duration of a batch of look-ups or changes in a store", "store", "call"
 )

@@ -32,13 +32,6 @@ def definition_findings(table: TableDefinition) -> Iterator[Finding]:
     except RliError as error:
         refused = problem("table", error)
         yield Finding("writing", Verdict.WARNING, refused.detail, refused.advice)
-    if properties.metadata_partitions:
-        yield Finding(
-            "metadata table",
-            Verdict.WARNING,
-            "Hudi's metadata table is on, and rli does not write it",
-            "nothing: rli's next write switches it off, Hudi's next write rebuilds it",
-        )
     if stores_password(table):
         yield Finding(
             "password",

@@ -115,6 +115,11 @@ def birth_plan(folder: str) -> str:
     return f"{folder}/plan.json"
 
 
+def compaction_plan(folder: str) -> str:
+    """Says which base files of the metadata table are about to come."""
+    return f"{folder}/compaction.json"
+
+
 def journal_folder(instant: str) -> str:
     """Holds the journal of a commit."""
     return f"{JOURNAL}/{instant}"

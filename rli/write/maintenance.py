@@ -19,6 +19,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import TableIndex
 from rli.services.archive import archive
 from rli.services.clean import clean
+from rli.services.metadata_compaction import DELTACOMMITS_OF_COMPACTION, compact_metadata
 from rli.services.purge import purge_tombstones
 from rli.settings import Maintenance
 from rli.tasks import TaskRunner
@@ -35,6 +36,8 @@ _MOST_TARGETS: Final = 4
 
 _MOST_COMMITS: Final = 500
 """Commits that leave the active timeline by one inline archive."""
+
+_METADATA: Final = "metadata"
 
 _PATIENCE_SECONDS: Final = 5.0
 """For how long a service waits for the lease. The caller waits for its commit's result meanwhile."""
@@ -78,18 +81,28 @@ def _maintain(table: TableDefinition, index: TableIndex, timeline: Timeline, tas
         return
     # Another process may have changed them since this one opened the table.
     settings = load_definition(table.storage).require_settings()
-    for service in due_services(timeline, settings.maintenance):
+    for service in _with_metadata(due_services(timeline, settings.maintenance), table):
         if service == Action.CLUSTERING:
             _cluster(table, index, timeline, tasks)
             continue
         leased = table_service(table, index, f"inline {service}", patience=_PATIENCE_SECONDS)
         with leased as (definition, fence):
-            if service == Action.CLEAN:
+            if service == _METADATA:
+                compact_metadata(fence, least=DELTACOMMITS_OF_COMPACTION)
+            elif service == Action.CLEAN:
                 retained = settings.maintenance.cleaner_commits_retained
                 clean(definition, retained, fence, most_files=_MOST_FILES, keep_journals=True)
                 purge_tombstones(definition, index, retained)
             else:
                 archive(definition, settings.maintenance.keep_min_commits, fence, most_commits=_MOST_COMMITS)
+
+
+def _with_metadata(services: list[str], table: TableDefinition) -> list[str]:
+    """The services, and before a clean a look whether the metadata table is to be compacted: a clean comes often enough."""
+    if Action.CLEAN not in services or not table.properties.metadata_partitions:
+        return services
+    place = services.index(Action.CLEAN)
+    return [*services[:place], _METADATA, *services[place:]]
 
 
 def _cluster(table: TableDefinition, index: TableIndex, timeline: Timeline, tasks: TaskRunner) -> None:

@@ -1,4 +1,4 @@
-"""A process dies at each change by which it makes or removes partitions of the metadata table."""
+"""A process dies at each change by which it makes, compacts or removes partitions of the metadata table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 
 from rli import Table
 from tests.crash.conftest import Copies
-from tests.crash.writes import BEFORE, open_copy, pointed, read_rows
+from tests.crash.writes import BATCH, open_copy, pointed, read_rows
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
 from tests.support.soak import EVERY_POINT
+from tests.support.tables import records
 
 pytestmark = [pytest.mark.crash, pytest.mark.invariant("P53")]
 
@@ -41,21 +42,32 @@ def disable_and_die(folder: Path, at_point: AtPoint) -> None:
     pointed(open_copy(folder), at_point).metadata.disable()
 
 
-@pytest.mark.parametrize("change", [enable_and_die, join_and_die, disable_and_die])
+def compact_and_die(folder: Path, at_point: AtPoint) -> None:
+    """A child's work: a compaction of the metadata table."""
+    pointed(open_copy(folder), at_point).metadata.compact()
+
+
+@pytest.mark.parametrize("change", [enable_and_die, join_and_die, disable_and_die, compact_and_die])
 def test_kill_at_changes_of_metadata_table(copies: Copies, copies_9: Copies, change: Change) -> None:
     """The metadata table says what the table says all the time, and the next call does what was wanted."""
     chosen = copies_9 if change is join_and_die else copies
     points: list[str] = []
-    change(_prepared(chosen, change), points.append)
+    once = _prepared(chosen, change)
+    with open_copy(once) as table:
+        rows = read_rows(table)
+    change(once, points.append)
     numbers = [number for number, point in enumerate(points, 1) if point.startswith("before")]
     for number in numbers[::_STRIDE]:
         folder = _prepared(chosen, change)
         assert was_killed(change, folder, KillAt(number)), points[number - 1]
         with open_copy(folder) as table:
-            assert read_rows(table) == BEFORE, points[number - 1]
+            assert read_rows(table) == rows, points[number - 1]
             assert table.metadata.verify() == (), points[number - 1]
             table.metadata.enable([*_PARTITIONS, "bloom_filters"])
             assert len(table.metadata.status().partitions) == 3, points[number - 1]
+            assert table.metadata.verify() == (), points[number - 1]
+            table.metadata.compact()
+            table.upsert(records(*BATCH))
             assert table.metadata.verify() == (), points[number - 1]
             _require_no_leftovers(folder, points[number - 1])
 
@@ -65,6 +77,8 @@ def _prepared(copies: Copies, change: Change) -> Path:
     if change is not enable_and_die:
         with open_copy(folder) as table:
             enable(table)
+            if change is compact_and_die:
+                table.delete(["a"])
     return folder
 
 

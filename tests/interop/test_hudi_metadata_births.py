@@ -43,12 +43,14 @@ def test_hudi_goes_on_with_births(engine: HudiEngine, tmp_path: Path) -> None:
             rows = (("a", "x", 10 + number, 1.0 + number), (f"new {number}", "y", 1, 2.0))
             engine.write(table.location, records(*rows), _writing(engine, version))
             table.sync_index()
-            assert len(rows_of(table)) == 5 + number
+            table.delete(["b"])
+            table.upsert(records(("b", "y", 1, 5.0 + number)))
             assert table.metadata.verify() == (), number
+            # Hudi's next compaction is over ours.
+            assert number or table.metadata.compact().instant
+            assert table.metadata.verify() == (), number
+            assert len(rows_of(table)) == 5 + number
         assert {found.partition for found in table.metadata.status().partitions} == {*partitions}
-        assert any(
-            found.base_instant and found.base_instant.startswith("20") for found in table.metadata.status().partitions
-        )
         _require_same_reads(engine, table)
         table.close()
 

@@ -11,6 +11,7 @@ from rli.findings import Finding, Verdict, problem
 from rli.index.findings import count_findings
 from rli.index.record.findings import index_findings
 from rli.index.registry import default_lease, index_kind
+from rli.metadata_table.findings import metadata_findings
 from rli.sizes import human_bytes
 from rli.storage import Storage
 from rli.storage.findings import disk_findings
@@ -96,6 +97,7 @@ class TableCheckup:
             self.findings.append(problem("timeline", error))
             return None, None
         self.findings.extend(timeline_findings(snapshot.timeline))
+        self.findings.extend(metadata_findings(snapshot))
         return snapshot, self._look_at_files(snapshot, commits)
 
     def _look_at_files(self, snapshot: Snapshot, commits: Commits) -> int | None:

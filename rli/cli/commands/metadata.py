@@ -21,6 +21,7 @@ from rli.cli.options import (
 from rli.cli.output import FOUND, counted, err_console, print_facts, print_note, print_rows, report
 from rli.metadata_table.status import MetadataStatus
 from rli.metadata_table.verify import Difference
+from rli.services.metadata_compaction import MetadataCompaction
 from rli.services.metadata_table import MetadataChange
 from rli.sizes import human_bytes
 
@@ -50,6 +51,7 @@ def register(app: typer.Typer) -> None:
         "rli metadata disable trips --dry-run",
         "rli metadata disable trips --partitions record_index",
     )
+    add_command(group, compact, "rli metadata compact trips", "rli metadata compact trips --dry-run --json")
     add_command(group, status, "rli metadata status trips", "rli metadata status trips --json")
     add_command(group, verify, "rli metadata verify trips", "rli metadata verify trips --json")
     app.add_typer(group, name="metadata")
@@ -74,7 +76,7 @@ def enable(
     """Build partitions of the metadata table from the table's files: files, column_stats, partition_stats, bloom_filters, record_index.
 
     Default: files and column_stats; from table version 8 on, partition_stats, too. Partitions that are there already stay.
-    Writers wait meanwhile, and keep the partitions from then on. A clean, rollback, restore or archive by rli switches them off.
+    Writers wait meanwhile, and keep the partitions from then on.
     """
     names, chosen = _names(partitions), _names(columns)
     with _progress("reading files") as on_progress:
@@ -100,6 +102,22 @@ def disable(
     opened = rli.open_table(table, index=index)
     done = opened.metadata.disable(_names(partitions), timeout=timeout, dry_run=dry_run)
     report(done, as_json=as_json, render=lambda: _print_change(done))
+
+
+def compact(
+    table: TableArgument,
+    *,
+    index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Merge the log files of the metadata table into base files, and remove files that no reader needs any more.
+
+    Writers do so after every few commits. A pending instant, of a dead writer perhaps, can hold it back.
+    """
+    done = rli.open_table(table, index=index).metadata.compact(timeout=timeout, dry_run=dry_run)
+    report(done, as_json=as_json, render=lambda: _print_compaction(done))
 
 
 def status(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
@@ -130,6 +148,19 @@ def _print_change(done: MetadataChange) -> None:
             **({"to remove" if done.dry_run else "removed": ", ".join(done.removed)} if done.removed else {}),
             **({} if done.added or done.removed else {"result": "nothing to do"}),
             "partitions that readers rely on": ", ".join(done.listed) or "none",
+        }
+    )
+
+
+def _print_compaction(done: MetadataCompaction) -> None:
+    groups = f"file groups {'to compact' if done.dry_run else 'compacted'}"
+    print_facts(
+        {
+            groups: done.file_groups,
+            "deltacommits since the last compaction": done.deltacommits,
+            **({} if done.dry_run else {"files removed": done.files_deleted}),
+            **({} if done.instant is None else {"instant of the compaction": done.instant}),
+            **({} if done.held_back_by is None else {"held back by the pending instant": done.held_back_by}),
         }
     )
 

@@ -13,6 +13,7 @@ from rli.storage import StoredFile
 
 _CHECKSUM = ".crc"
 _LOG = ".log."
+_KEPT_SLICES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,42 @@ def group_slices(
         _slice(file_id, bases[file_id], logs[file_id], instants, by_completion=by_completion)
         for file_id in sorted({*bases, *logs})
     )
+
+
+def superseded_files(
+    files: Iterable[StoredFile], instants: ValidInstants, *, by_completion: bool
+) -> tuple[StoredFile, ...]:
+    """The files of older slices; the newest two of each file group stay, for readers that began before a compaction.
+
+    Args:
+        files: in the partition's folder.
+        instants: as for ``group_slices``.
+        by_completion: as for ``group_slices``.
+
+    Raises:
+        CorruptTableError: a file has no name of a file of the metadata table.
+        UnsupportedTableError: a log file has a form that versions up to 9 do not have.
+    """
+    parsed = [(name, file) for file in files if (name := _parsed(file)) is not None]
+    bases: dict[str, list[str]] = defaultdict(list)
+    for name, _ in parsed:
+        if isinstance(name, BaseFileName) and instants.is_committed(name.instant):
+            bases[name.file_id].append(name.instant)
+    oldest = {file_id: sorted(found)[-_KEPT_SLICES] for file_id, found in bases.items() if len(found) > _KEPT_SLICES}
+    return tuple(
+        file
+        for name, file in parsed
+        if name.file_id in oldest and _is_before(name, oldest[name.file_id], instants, by_completion=by_completion)
+    )
+
+
+def _is_before(name: BaseFileName | LogFileName, instant: str, instants: ValidInstants, *, by_completion: bool) -> bool:
+    """True if a file was part of slices before a base file of this instant alone."""
+    if isinstance(name, BaseFileName):
+        return name.instant < instant
+    if by_completion:
+        return instants.is_committed(name.instant) and instants.completion_time(name.instant) < instant
+    return name.instant < instant
 
 
 def _slice(

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.hfile.cells import concatenated
 from rli.hudi.metadata.group_reader import GroupReader
-from rli.hudi.metadata.group_slices import GroupSlice, group_slices
+from rli.hudi.metadata.group_slices import GroupSlice, group_slices, superseded_files
 from rli.hudi.metadata.groups import groups_of
 from rli.hudi.metadata.partitions import (
     METADATA_FOLDER,
@@ -29,7 +29,7 @@ from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.properties import Key, TableProperties
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import Timeline, load_timeline
-from rli.storage import Storage
+from rli.storage import Storage, StoredFile
 
 _MERGED: Final = frozenset(
     {
@@ -99,6 +99,11 @@ class MetadataTableReader:
         if partition not in self._groups:
             self._groups[partition] = self._list(partition)
         return self._groups[partition]
+
+    def superseded(self, partition: str) -> tuple[StoredFile, ...]:
+        """The files of a partition that no reader needs any more; raises as ``groups``."""
+        files = self._storage.list_files(posixpath.join(METADATA_FOLDER, partition))
+        return superseded_files(files, self._instants, by_completion=self.timeline.layout.keeps_completion_times)
 
     def scan(self, partition: str) -> Iterator[pa.RecordBatch]:
         """All cells of a partition, sorted within each file group, without removed records: batches of ``CELLS``."""

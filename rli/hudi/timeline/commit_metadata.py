@@ -23,6 +23,9 @@ from rli.model import FileGroupId
 CLUSTER: Final = "CLUSTER"
 """Hudi's name of the operation that replaces small file groups by larger ones."""
 
+COMPACT: Final = "COMPACT"
+"""Hudi's name of the operation that merges log files into base files."""
+
 SCHEMA_KEY: Final = "schema"
 """Entry of the extra metadata that holds the table's Avro schema."""
 
@@ -127,7 +130,7 @@ class CommitMetadata:
         replaced = {partition_path: list(file_ids) for partition_path, file_ids in self.replaced_file_ids.items()}
         return {
             "partitionToWriteStats": stats,
-            "compacted": False,
+            "compacted": self.operation == COMPACT,
             "extraMetadata": {**self.extra, **schema},
             "operationType": self.operation,
             **({"partitionToReplaceFileIds": replaced} if replaced else {}),

@@ -1,0 +1,161 @@
+"""Compaction of the metadata table: each file group with log files gets a base file of what both hold together."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from rli.hudi.file_names import HFILE, BaseFileName
+from rli.hudi.hfile.writer import write_hfile
+from rli.hudi.metadata.group_slices import GroupSlice
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.metadata.schema import METADATA_SCHEMA_TEXT
+from rli.hudi.timeline.commit_metadata import COMPACT, CommitMetadata, WriteStat
+from rli.hudi.timeline.compaction_plan import CompactionOperation, compaction_plan
+from rli.hudi.timeline.instant import Action, State
+from rli.hudi.timeline.layouts import TimelineLayout
+from rli.hudi.timeline.timeline import Timeline
+from rli.storage import Storage
+
+_EMPTY_LOG_BYTES: Final = 128
+"""At most that many has the first log file of a file group, which holds no change."""
+
+_SUFFIX: Final = "001"
+"""Of a compaction in table version 6, behind the instant of the last deltacommit."""
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """One compaction, as files below a folder.
+
+    Attributes:
+        reader: of the metadata table, whose timeline was loaded under the lease.
+        storage: of the table.
+        folder: where the files are written: it stands for the folder of the metadata table.
+        instant: of the compaction.
+        token: in the names of files; no other attempt has it.
+    """
+
+    reader: MetadataTableReader
+    storage: Storage
+    folder: str
+    instant: str
+    token: str
+
+    def write(self, layout: TimelineLayout) -> tuple[list[str], CommitMetadata]:
+        """Write the new base files, and the pending states of the instant.
+
+        Memory holds the log files of one file group, and one block of its base file.
+
+        Args:
+            layout: of the timeline of the metadata table, relative to the metadata table.
+
+        Returns:
+            The files below the folder, in the order in which they are to come into the metadata table; the content of the
+            completed instant.
+
+        Raises:
+            CorruptTableError: a file of the metadata table is damaged or missing.
+            UnsupportedTableError: the metadata table has a form that rli does not read.
+        """
+        groups = [*changed_groups(self.reader)]
+        stats = [self._write_base(partition, group) for partition, group in groups]
+        plan = compaction_plan([_operation(partition, group) for partition, group in groups])
+        pending = [
+            layout.pending_path(self.instant, Action.COMPACTION, state) for state in (State.REQUESTED, State.INFLIGHT)
+        ]
+        for path, content in zip(pending, (plan, b""), strict=True):
+            target = posixpath.join(self.folder, path)
+            self.storage.make_folder(posixpath.dirname(target))
+            self.storage.unflushed().write_bytes(target, content)
+        metadata = CommitMetadata(tuple(stats), avro_schema=METADATA_SCHEMA_TEXT, operation=COMPACT)
+        return [*(stat.path for stat in stats), *pending], metadata
+
+    def _write_base(self, partition: str, group: GroupSlice) -> WriteStat:
+        path = posixpath.join(partition, str(BaseFileName(group.file_id, self.token, self.instant, HFILE)))
+        target = posixpath.join(self.folder, path)
+        self.storage.make_folder(posixpath.dirname(target))
+        counts: list[int] = []
+        with self.storage.filesystem.open_output_stream(self.storage.full_path(target)) as sink:
+            write_hfile(sink, _counted(self.reader.scan_group(partition, group), counts), METADATA_SCHEMA_TEXT)
+            size = sink.tell()
+        return WriteStat(group.file_id, path, partition, _base_instant(group) or None, sum(counts), 0, 0, 0, size, size)
+
+
+def changed_groups(reader: MetadataTableReader) -> Iterator[tuple[str, GroupSlice]]:
+    """The file groups that log files have changed, each behind its partition; raises as ``MetadataTableReader.groups``."""
+    for partition in dict.fromkeys((*reader.partitions, *reader.inflight_partitions)):
+        for group in reader.groups(partition):
+            if any(log.size > _EMPTY_LOG_BYTES for log in group.logs):
+                yield partition, group
+
+
+def deltacommits_since_compaction(metadata: Timeline) -> int:
+    """How many deltacommits the metadata table has completed since its last compaction.
+
+    Args:
+        metadata: timeline of the metadata table.
+    """
+    last = max((instant.time for instant in metadata.completed if instant.action == Action.COMMIT), default="")
+    changes = (instant for instant in metadata.completed if instant.action == Action.DELTA_COMMIT)
+    return sum((instant.completion_time or instant.time) > last for instant in changes)
+
+
+def held_back_by(data: Timeline, metadata: Timeline) -> str | None:
+    """The pending instant that must end before the metadata table can be compacted; None if there is none.
+
+    A compaction merges what counts. The changes of an instant that completes later would be passed over behind it.
+
+    Args:
+        data: timeline of the table.
+        metadata: timeline of the metadata table.
+    """
+    unfinished = [i.time for i in metadata.pending if i.action in {Action.COMPACTION, Action.LOG_COMPACTION}]
+    changes = {i.time for i in metadata.instants if i.action == Action.DELTA_COMMIT}
+    pending = {instant.time for instant in data.pending}
+    if data.layout.keeps_completion_times:
+        unfinished += pending & changes
+    else:
+        # Log files name the base file before them, so one that comes later may name one that is no longer the newest.
+        last = max((i.time for i in metadata.completed if i.action == Action.DELTA_COMMIT), default="")
+        unfinished += [time for time in pending if time <= last]
+        unfinished += [i.time for i in metadata.pending if i.action == Action.DELTA_COMMIT]
+    return min(unfinished, default=None)
+
+
+def instant_of_compaction(metadata: Timeline, now: str) -> str:
+    """The instant of a compaction: the present time, in table version 6 the last deltacommit's with a suffix.
+
+    Args:
+        metadata: timeline of the metadata table, with a deltacommit.
+        now: after all times of both timelines.
+    """
+    if metadata.layout.keeps_completion_times:
+        return now
+    return max(i.time for i in metadata.completed if i.action == Action.DELTA_COMMIT) + _SUFFIX
+
+
+def _operation(partition: str, group: GroupSlice) -> CompactionOperation:
+    return CompactionOperation(
+        partition,
+        group.file_id,
+        None if group.base is None else group.base.name,
+        _base_instant(group),
+        tuple(map(str, group.names)),
+        sum(log.size for log in group.logs),
+        0 if group.base is None else group.base.size,
+    )
+
+
+def _base_instant(group: GroupSlice) -> str:
+    return group.base_instant or group.names[0].instant
+
+
+def _counted(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        counts.append(batch.num_rows)
+        yield batch

@@ -1,0 +1,51 @@
+"""What a look at the metadata table of a table finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rli.errors import RliError
+from rli.findings import Finding, Verdict, problem
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.metadata_table.compaction import held_back_by
+from rli.metadata_table.status import metadata_status
+from rli.view.snapshot import Snapshot
+
+_ROOM: Final = "metadata table"
+
+_MANY_DELTACOMMITS: Final = 30
+"""Since the last compaction: three times as many as writers leave there."""
+
+
+def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Whether the metadata table can be read, and whether it is compacted; nothing if there is none.
+
+    Args:
+        snapshot: state of the table.
+    """
+    table = snapshot.table
+    try:
+        status = metadata_status(snapshot)
+        if not status.partitions:
+            return
+        metadata = MetadataTableReader(table.storage, snapshot.timeline, table.properties).timeline
+    except RliError as error:
+        yield problem(_ROOM, error)
+        return
+    names = ",".join(found.partition for found in status.partitions)
+    detail = f"partitions={names} deltacommits_since_compaction={status.deltacommits}"
+    if status.deltacommits <= _MANY_DELTACOMMITS:
+        yield Finding(_ROOM, Verdict.OK, detail)
+        return
+    pending = held_back_by(snapshot.timeline, metadata)
+    yield Finding(
+        _ROOM,
+        Verdict.WARNING,
+        f"its log files grow, and every reader of it reads them: {detail}"
+        + ("" if pending is None else f" held_back_by={pending}"),
+        "run: rli metadata compact TABLE"
+        if pending is None
+        else "if no engine works on the pending instant, let the engine that began it roll it back; then run: rli metadata "
+        "compact TABLE",
+    )
