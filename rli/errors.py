@@ -193,6 +193,10 @@ class VoidAttemptError(RliError):
     """The tasks of a write had other records than requested; nothing of this write is visible."""
 
 
+class ExecutorLostError(RliError):
+    """Spark lost the processes of a task as often as it repeats a task; nothing that the call was to write is visible."""
+
+
 class UndecidedCommitError(RliError):
     """Storage or store failed in the one step that publishes a commit. What comes next decides whether it stands: see ``remedy``."""
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from rli_spark.planning.resources import parallelism_of
 from rli_spark.session.batches import map_numbers
 from rli_spark.session.connect import is_connect
-from rli_spark.session.errors import unwrapped_errors
+from rli_spark.session.jobs import jobs
 from rli_spark.session.running_task import begin_task
 from rli_spark.session.workers import require_same_python
 
@@ -40,7 +40,7 @@ class SparkTasks:
             return []
         require_same_python(self.spark)
         slices = parallelism_of(self.spark).for_pieces(len(items))
-        with unwrapped_errors():
+        with jobs(self.spark, _purpose_of(function)):
             if is_connect(self.spark):
                 return _run_by_arrow(self.spark, function, items, slices)
             context = self.spark.sparkContext
@@ -59,6 +59,13 @@ def _run_by_arrow(
     rows = map_numbers(spark, len(items), run, _RESULTS, slices).collect()
     results = {row.number: row.result for row in rows}
     return [pickle.loads(results[number]) for number in range(len(items))]  # noqa: S301  (of our own tasks)
+
+
+def _purpose_of(function: Callable[..., object]) -> str:
+    """The name of a function in words."""
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__).strip("_").replace("_", " ")
 
 
 def _done(function: Callable[[Item], Result], item: Item) -> Result:

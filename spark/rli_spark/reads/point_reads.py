@@ -26,8 +26,8 @@ from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
 from rli_spark.planning.resources import parallelism_of
 from rli_spark.session.batches import arrow_schema, for_look_ups, map_tables
-from rli_spark.session.errors import unwrapped_errors
 from rli_spark.session.executors import require_reachable
+from rli_spark.session.jobs import jobs
 
 _GROUP: Final = ("partition_path", "file_id")
 _CHANGED: Final = "changed"
@@ -89,7 +89,7 @@ def look_up(table: Table, keys: DataFrame, timeout: float) -> LocatedFrame:
     while True:
         state = await_synced(definition, index, max(0.0, deadline - time.monotonic()))
         try:
-            with unwrapped_errors():
+            with jobs(keys.sparkSession, "look keys up"):
                 locator = state.locator()
                 # Kept: the same keys may be elsewhere when the frame is computed.
                 located = _located(fields, forming, locator).localCheckpoint()

@@ -12,14 +12,14 @@ from rli.coordination.requests import RequestFolder
 from rli.model import Scope
 from rli.write.rows.keying import Keying
 from rli.write.rows.tally import Tally
-from rli_spark.planning.execution_plan import ExecutionPlan
+from rli_spark.planning.execution_plan import ExecutionPlan, Stage
 from rli_spark.requests.arranging import Load
 from rli_spark.requests.request_files import COMPRESSION
 from rli_spark.requests.request_parts import PARTS, Parts, telling_received, write_part
 from rli_spark.requests.small_frames import rows_of_small
 from rli_spark.requests.tie_breaker import Tied
 from rli_spark.session.batches import arrow_schema, for_look_ups, map_tables
-from rli_spark.session.errors import unwrapped_errors
+from rli_spark.session.jobs import jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class KeyedRows:
             for part in write_part(storage, path, keyed(), brings, load=load, compression=compression):
                 yield telling_received(part, received)
 
-        with unwrapped_errors():
+        with jobs(frame.sparkSession, Stage.REQUEST):
             rows = rows_of_small(frame, execution)
             if rows is not None:
                 keyed = keying.keyed(rows)

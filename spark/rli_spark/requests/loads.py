@@ -32,7 +32,7 @@ from rli_spark.planning.execution_plan import ExecutionPlan
 from rli_spark.requests.arranging import FINGERPRINT
 from rli_spark.requests.request_files import RequestFile, key_range, read_rows, tally_of_files
 from rli_spark.session.batches import map_numbers
-from rli_spark.session.errors import unwrapped_errors
+from rli_spark.session.jobs import jobs
 from rli_spark.session.running_task import attempt_token
 from rli_spark.tasks import SparkTasks
 
@@ -130,7 +130,7 @@ def all_differ(
             yield pa.table([[tally.keys], [tally.hashes], [bool((read[1:] == read[:-1]).any())]], schema=_LOOKED_AT)
 
     folder.require_kept()
-    with unwrapped_errors():
+    with jobs(spark, "compare fingerprints"):
         rows = map_numbers(spark, tasks, look, _LOOKED_AT).collect()
     found = Tally.total(Tally(row["keys"], row.hashes) for row in rows)
     require_same("read", tally_of_files(fingerprints), found)

@@ -33,7 +33,7 @@ from rli_spark.requests.spark_requests import SparkRequest, jobs_before
 from rli_spark.rows.tagged_rows import TAGGED, SparkRows, arriving_batches, tagged_batches
 from rli_spark.session.batches import map_numbers
 from rli_spark.session.connect import undivided
-from rli_spark.session.errors import unwrapped_errors
+from rli_spark.session.jobs import jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class SmallRows(TaggedRows):
         def chosen(numbers: Iterator[int]) -> Iterator[pa.Table]:
             return (batches.slice(number, 1) for number in numbers)
 
-        with unwrapped_errors():
+        with jobs(self.spark, "hand rows to tasks"):
             # ``createDataFrame`` would make this session, which lacks the caller's views, the active one.
             session = undivided(self.spark)
             frame = map_numbers(session, batches.num_rows, chosen, TAGGED, self.execution.parallelism.cores())

@@ -19,7 +19,7 @@ from rli.storage import Storage
 from rli.write.engine.contract import Request, TaggedRows, Tagging
 from rli.write.rows.keying import Keying
 from rli.write.rows.tally import Tally, require_same
-from rli_spark.planning.execution_plan import ExecutionPlan, Place
+from rli_spark.planning.execution_plan import ExecutionPlan, Place, Stage
 from rli_spark.requests.comparisons import compare_files
 from rli_spark.requests.file_probes import Located, LocatedInTasks, probe_files
 from rli_spark.requests.keyed_rows import KeyedRows
@@ -29,7 +29,7 @@ from rli_spark.requests.request_parts import Parts
 from rli_spark.rows.tagged_rows import TAGGED, SparkRows, tagged_batches
 from rli_spark.session.batches import map_numbers
 from rli_spark.session.connect import undivided
-from rli_spark.session.errors import unwrapped_errors
+from rli_spark.session.jobs import jobs
 from rli_spark.session.running_task import attempt_token
 
 
@@ -122,7 +122,7 @@ class SparkRequest(Request):
     @contextmanager
     def tagged(self, locator: Locator, tagging: Tagging, tasks: int) -> Iterator[TaggedRows]:
         """The work rows of an attempt, tagged by so many tasks; otherwise as ``tag``."""
-        with unwrapped_errors():
+        with jobs(self.spark, "locate keys in files"):
             located = self._located(locator)
         keying, sums = self.keying, self.execution.sums(tasks)
 
@@ -134,7 +134,7 @@ class SparkRequest(Request):
                 yield from tagged_batches(tagged, part.tally + within.tally, sums, distinct.num_rows)
 
         with ExitStack() as kept:
-            with unwrapped_errors():
+            with jobs(self.spark, Stage.TAG):
                 frame = self.by_key(work, TAGGED, tasks)
                 rows = SparkRows.of(frame, kept, self.execution, self.bytes_per_row, sums)
             require_same("read", self.tally + located.tally, rows.read)
@@ -164,7 +164,7 @@ class SparkRequest(Request):
                 path, read = save(keying.distinct(part.rows), attempt_token()), part.tally
                 yield pa.table([[path], [read.keys], [read.hashes]], schema=_SAVED)
 
-        with unwrapped_errors():
+        with jobs(self.spark, "keep deleted keys"):
             rows = self.by_key(write, _SAVED, self._tasks).collect()
         require_same("read", self.tally, Tally.total(Tally(row.read_keys, row.read_hashes) for row in rows))
         return [row.path for row in rows if row.path is not None]
@@ -175,7 +175,7 @@ class SparkRequest(Request):
                 read, chosen = part.tally, choose(part.rows.column(work_rows.RECORD_KEY).unique())
                 yield pa.table([[chosen.count], [list(chosen.sample)], [read.keys], [read.hashes]], schema=_CHOSEN)
 
-        with unwrapped_errors():
+        with jobs(self.spark, "look for conflicts"):
             rows = self.by_key(look, _CHOSEN, self._tasks).collect()
         require_same("read", self.tally, Tally.total(Tally(row.read_keys, row.read_hashes) for row in rows))
         return sum_of(SomeKeys(row.count_of_keys, tuple(row.sample)) for row in rows)

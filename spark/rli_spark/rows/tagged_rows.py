@@ -23,13 +23,13 @@ from rli.write.rows.by_file_group import groups_of
 from rli.write.rows.late_moves import LateMoves
 from rli.write.rows.tagging import TaggedBatch
 from rli.write.rows.tally import Tally, require_same
-from rli_spark.planning.execution_plan import ExecutionPlan, Place
+from rli_spark.planning.execution_plan import ExecutionPlan, Place, Stage
 from rli_spark.rows.file_groups import write_file_groups
 from rli_spark.rows.headings import HEADINGS, KIND, Kind, count_headings, counts_of, headings_of, tally_heading
 from rli_spark.rows.lots import BYTES_PER_LOT, IN_LOTS, LOT, Lots, whole_lots
 from rli_spark.rows.row_batches import DATA, packed, table_of, unpack, unpacked
 from rli_spark.session.batches import keep, map_tables
-from rli_spark.session.errors import unwrapped_errors
+from rli_spark.session.jobs import jobs
 
 TAGGED: Final = pa.schema([*HEADINGS, (DATA, pa.binary())])
 """Row batches of work rows, all of one kind, with their headings; and headings without rows."""
@@ -91,7 +91,7 @@ class SparkRows(TaggedRows):
         row_bytes = {group: count * self.bytes_per_row for group, count in self.profile.leaving.items()}
         lots = Lots.of(row_bytes, row_bytes, tasks)
         by_origin = map_tables(self._of_kinds(Kind.LEAVING), lambda tables: _by_origin(tables, lots), IN_LOTS)
-        with unwrapped_errors():
+        with jobs(self.frame.sparkSession, Stage.RESOLVE):
             in_time = map_tables(lots.arranged(by_origin), lambda tables: _in_time(tables, late), TAGGED)
             arriving = SparkRows.of(in_time, self.kept, self.execution, self.bytes_per_row)
         require_same("compared", self.moving, arriving.read)
@@ -104,7 +104,7 @@ class SparkRows(TaggedRows):
         )
 
     def keys_of_moves(self, most: int) -> list[str]:
-        with unwrapped_errors():
+        with jobs(self.frame.sparkSession, "name records that move"):
             some = self._of_kinds(Kind.ARRIVING).select(DATA).take(1)
         return [key for (content,) in some for key in unpack(content).column(work_rows.RECORD_KEY)[:most].to_pylist()]
 
@@ -113,7 +113,7 @@ class SparkRows(TaggedRows):
 
     def written(self, plan: WritePlan, tasks: int) -> Iterable[FileGroupResult]:
         """The results of all file groups that the rows change, written by at most so many tasks."""
-        with unwrapped_errors():
+        with jobs(self.frame.sparkSession, Stage.WRITE):
             batches = self._of_kinds(Kind.STAYING, Kind.ARRIVING).select(DATA)
             return write_file_groups(batches, plan, self._row_bytes(plan), tasks, expected=self.staying)
 

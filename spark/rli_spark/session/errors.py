@@ -24,17 +24,36 @@ _CONFLICT: Final = re.compile(r"count=(?P<count>\d+) keys=(?P<keys>\[.*?\])(?: i
 _RAISED: Final = re.compile(r"^(?:\w+: )*rli(?:\.\w+)+\.(\w+): (.+)$", re.MULTILINE)
 
 
+_LOST: Final = re.compile(
+    r"(?P<lost>ExecutorLostFailure \(.+|Python worker exited unexpectedly.*|.*failed the maximum allowable number of times.*)"
+)
+"""How Spark says that an executor, a Python worker, or the shuffled rows of an executor were gone, the last time that it tried."""
+
+
 @contextmanager
 def unwrapped_errors() -> Iterator[None]:
-    """Raise the rli error that made a Spark job fail, with Spark's exception as its cause."""
+    """Raise the rli error that made a Spark job fail, with Spark's exception as its cause.
+
+    Raises:
+        ExecutorLostError: Spark gave a task up, because the processes that ran it died.
+    """
     try:
         yield
     except _FAILURES as failure:
         raised = _RAISED.search(str(failure))
         kind = getattr(errors, raised[1], None) if raised else None
-        if raised is None or not (isinstance(kind, type) and issubclass(kind, errors.RliError)):
+        if raised is not None and isinstance(kind, type) and issubclass(kind, errors.RliError):
+            raise _restored(kind, raised[2]) from failure
+        lost = _LOST.search(str(failure))
+        if lost is None:
             raise
-        raise _restored(kind, raised[2]) from failure
+        raise errors.ExecutorLostError(
+            f"Spark gave a task up, because the processes that ran it died: {lost['lost'].strip()}",
+            remedy=(
+                "look for the reason in the executors' logs; if memory was short, raise spark.executor.memoryOverhead, which "
+                "holds the Python workers, and call again"
+            ),
+        ) from failure
 
 
 def _restored(kind: type[errors.RliError], message: str) -> errors.RliError:

@@ -28,7 +28,7 @@ from rli_spark.requests.request_files import RequestFile, key_range, read_rows, 
 from rli_spark.requests.request_parts import PARTS, Parts, files_of_table, table_of_files, write_part
 from rli_spark.rows.row_batches import packed, unpack
 from rli_spark.session.batches import map_numbers
-from rli_spark.session.errors import unwrapped_errors
+from rli_spark.session.jobs import jobs
 from rli_spark.tasks import SparkTasks
 
 LOCATION: Final = ("record_key", "partition_path", "file_id")
@@ -129,7 +129,7 @@ def _write_locations(spark: SparkSession, storage: Storage, locator: FileLocator
             for locations in locator.stored(shares[number]):
                 yield locations.select(LOCATION).rename_columns(list(_COLUMNS))
 
-    with unwrapped_errors():
+    with jobs(spark, "read locations"):
         written = map_numbers(spark, len(shares), lambda numbers: write_part(storage, path, stored(numbers)), PARTS)
         return Parts.accepted(written.collect(), path).files
 

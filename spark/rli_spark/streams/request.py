@@ -20,14 +20,15 @@ from rli.write.engine.contract import Request, TaggedRows, Tagging
 from rli.write.rows.keying import Keying
 from rli.write.rows.tally import Tally
 from rli_spark.engine import SparkEngine
+from rli_spark.planning.execution_plan import Stage
 from rli_spark.requests.keyed_rows import KeyedRows
 from rli_spark.requests.request_parts import PARTS, Parts, telling_received, write_part
 from rli_spark.requests.small_requests import request_of
 from rli_spark.requests.tie_breaker import Tied
 from rli_spark.rows.row_batches import DATA, HASHES, ROWS, packed, unpack
 from rli_spark.session.batches import for_look_ups, map_tables
-from rli_spark.session.errors import unwrapped_errors
 from rli_spark.session.executors import require_reachable
+from rli_spark.session.jobs import jobs
 from rli_spark.session.running_task import running_task
 from rli_spark.streams.base import LOCATIONS
 from rli_spark.streams.known_locations import NOTHING, POSITIONS, KnownLocations
@@ -94,7 +95,7 @@ class StreamEngine(SparkEngine):
         with request_folder_of(table, index) as folder:
             execution = self.plan_of(table)
             storage, path, brings = folder.storage, folder.path, execution.brought_bytes
-            with unwrapped_errors():
+            with jobs(self.spark, Stage.REQUEST):
                 told = map_tables(
                     source,
                     lambda tables: _written(tables, lambda rows: write_part(storage, path, rows, brings)),

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 
 from rli import IndexTransaction, InvalidInputError, SchemaError, VoidAttemptError
 from rli_spark.session.batches import arrow_schema, map_tables
-from rli_spark.session.errors import unwrapped_errors
 from rli_spark.session.executors import require_reachable
+from rli_spark.session.jobs import jobs
 from rli_spark.session.running_task import running_task
 
 _LOCATIONS: Final = ("record_key", "partition_path", "file_id")
@@ -67,7 +67,7 @@ def stage_deletes(df: DataFrame, txn: IndexTransaction, *, record_key: str = "re
 def _accept(keyed: DataFrame, stage_part: Callable[[pa.Table], Any], txn: IndexTransaction) -> None:
     # All rows of a key meet in one task, which finds keys that occur twice.
     arranged = keyed.repartition("record_key")
-    with unwrapped_errors():
+    with jobs(keyed.sparkSession, "stage changes"):
         rows = map_tables(arranged, partial(_staged, stage_part, arrow_schema(keyed)), _PARTS).collect()
     if len({row.task for row in rows}) < len(rows):
         raise VoidAttemptError(
