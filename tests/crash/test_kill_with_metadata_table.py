@@ -64,6 +64,10 @@ def _is_decisive(point: str) -> bool:
     )
 
 
+def _completed(table: Path) -> set[str]:
+    return {instant.time for instant in metadata_reader(table).timeline.completed}
+
+
 def _log_files(table: Path) -> set[str]:
     files = Storage(str(table)).list_files(METADATA_FOLDER, recursive=True)
     return {file.name for file in files if ".log." in file.name}
@@ -105,6 +109,7 @@ def test_kill_at_each_change_beside_metadata(template: Path, tmp_path: Path, ope
         assert differences(table) == [], points[number - 1]
         timeline = metadata_reader(table).timeline
         assert timeline.pending == ()
+        assert _completed(table) <= {instant.time for instant in _opened(table).timeline()} | _completed(template)
         written = [token_begin(instant.time) for instant in timeline.completed]
         assert [
             log for log in _log_files(table) - _log_files(template) if not any(token in log for token in written)
