@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rli.hudi.log_file.form import Header
+from rli.hudi.log_file.reader import LogFileReader
 from rli.hudi.metadata.partitions import METADATA_FOLDER
 from rli.hudi.metadata.reader import metadata_layout
 from rli.hudi.timeline.instant import Action
@@ -9,7 +11,7 @@ from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.writing import TimelineWriter
 from rli.metadata_table.deltacommit import Deltacommit
 from rli.metadata_table.group_logs import token_begin
-from rli.storage import Draft, Storage
+from rli.storage import Draft, Storage, StoredFile
 
 
 def publish_deltacommit(storage: Storage, deltacommit: Deltacommit, content: Draft) -> None:
@@ -40,10 +42,26 @@ def is_deltacommit_completed(storage: Storage, layout: TimelineLayout, instant: 
 
 
 def files_of_deltacommit(storage: Storage, instant: str) -> list[str]:
-    """The files in the folder of the metadata table that name an instant, its own or as the writer of a log file."""
-    names = (instant, token_begin(instant))
+    """The files in the folder of the metadata table that name an instant, and log files that begin with its blocks."""
     files = storage.list_files(METADATA_FOLDER, recursive=True)
-    return [file.path for file in files if any(name in file.name for name in names)]
+    token = token_begin(instant)
+    return [
+        file.path
+        for file in files
+        if instant in file.name or (token in file.name and _first_instant(storage, file) == instant)
+    ]
+
+
+def _first_instant(storage: Storage, file: StoredFile) -> str | None:
+    """The instant of a log file's first block: Hudi gives its next log file of a file group the token of ours."""
+    try:
+        with storage.filesystem.open_input_file(storage.full_path(file.path)) as source:
+            return next(
+                (block.headers.get(Header.INSTANT) for block in LogFileReader(source, file.size).blocks()), None
+            )
+    except FileNotFoundError:
+        # Another process clears up, too.
+        return None
 
 
 def _writer(storage: Storage, layout: TimelineLayout) -> TimelineWriter:

@@ -75,6 +75,10 @@ def test_hudi_accepts_our_savepoints_and_restores(engine: HudiEngine, tmp_path: 
     # Hudi goes back to our savepoint, and removes it.
     history._rows = {history.key_of(row): row for row in dict(history.states)[saved]}  # noqa: SLF001
     assert _call(engine, history, "rollback_to_savepoint", instant_time=saved) == [["True"]]
+    if not upgrade:
+        # Hudi has upgraded the table meanwhile. By a metadata table that was made over commits in version 6, hudi-rs finds no
+        # files, also where Hudi alone has written.
+        history.table.metadata.disable()
     _require_all_agree(engine, history)
     assert _call(engine, history, "delete_savepoint", instant_time=saved) == [["True"]]
     assert "savepoint" not in {instant.action for instant in history.table.timeline()}

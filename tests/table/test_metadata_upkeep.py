@@ -12,9 +12,11 @@ import pyarrow as pa
 import pytest
 
 from rli import Table, open_table
+from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
 from rli.hudi.metadata.index_definitions import IndexDefinition, format_index_definitions, load_index_definitions
 from rli.hudi.metadata.partitions import METADATA_FOLDER
 from rli.hudi.properties import Key, load_properties, save_properties
+from rli.publication.deltacommits import files_of_deltacommit
 from rli.table.table import opened_table
 from rli.view.paths import JOURNAL
 from tests.support.metadata_tables import METADATA_TABLES, differences, metadata_reader, unpack_metadata_table
@@ -182,3 +184,16 @@ def test_unknown_partition_is_dropped_alone(tmp_path: Path, caplog: pytest.LogCa
     assert f"partition={name}" in caplog.text
     assert [*table.history()[-1].metadata_dropped] == [name]
     assert differences(path) == []
+
+
+def test_files_of_others_stay_theirs(tmp_path: Path) -> None:
+    """Hudi gives its next log file in a file group of table version 6 the token of the last one."""
+    table, path = opened("v6", tmp_path)
+    storage = opened_table(table).definition.storage
+    updated(table, table.read())
+    instant = table.timeline()[-1].time
+    ours = files_of_deltacommit(storage, instant)
+    log = next(file for file in ours if ".log." in file)
+    theirs = log.replace(".log.", ".log.9")
+    storage.write_bytes(theirs, delete_block("20301231235959999", NO_DELETES))
+    assert files_of_deltacommit(storage, instant) == ours
