@@ -188,7 +188,7 @@ def test_unknown_partition_is_dropped_alone(tmp_path: Path, caplog: pytest.LogCa
 
 def test_files_of_others_stay_theirs(tmp_path: Path) -> None:
     """Hudi gives its next log file in a file group of table version 6 the token of the last one."""
-    table, path = opened("v6", tmp_path)
+    table, _ = opened("v6", tmp_path)
     storage = opened_table(table).definition.storage
     updated(table, table.read())
     instant = table.timeline()[-1].time
