@@ -16,6 +16,7 @@ from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import table_options
 from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.meta_columns import without_meta_columns
+from tests.support.metadata_tables import differences
 from tests.support.rows import sorted_rows
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
@@ -72,7 +73,7 @@ def test_rli_writes_after_hudi_upgrade(engine: HudiEngine, layout: Layout, tmp_p
     assert kept[Key.MERGE_MODE] == "EVENT_TIME_ORDERING"
 
     _our_turn(history, ts=40)
-    assert not (history.path / ".hoodie" / "metadata").exists()
+    assert differences(history.path) == []
     _require_all_agree(engine, history)
     assert _raw_properties(history) == kept
 
