@@ -23,6 +23,7 @@ NAMES: Final = (
     "hbase_store",
     "parquet_files",
     "hfile",
+    "log_file",
     "point_reads",
     "changes",
     "upsert_memory",
