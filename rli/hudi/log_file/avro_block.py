@@ -18,7 +18,7 @@ from rli.hudi.log_file import avro_values
 from rli.hudi.log_file.avro_decoding import decoded
 from rli.hudi.log_file.avro_encoding import encoded
 from rli.hudi.log_file.avro_plan import plan_of
-from rli.hudi.log_file.avro_rows import PADDING, Numbers, Rows
+from rli.hudi.log_file.avro_rows import Numbers, rows_within
 from rli.hudi.log_file.encoding import encode_block
 from rli.hudi.log_file.form import CONTENT_VERSION, INT, TWO_INTS, BlockKind, Header, damaged
 from rli.hudi.log_file.reader import LogBlock
@@ -71,9 +71,7 @@ def avro_records(block: LogBlock) -> Iterator[pa.RecordBatch]:
     content = block.content()
     starts, ends = _bounds(content)
     for first, last in pairwise(_cuts(starts, ends)):
-        begin = starts[first] - PADDING
-        part = b"".join([bytes(PADDING), content[starts[first] : ends[last - 1]], bytes(PADDING)])
-        rows = Rows(part, starts[first:last] - begin, ends[first:last] - begin)
+        rows = rows_within(content, starts[first:last], ends[first:last])
         found = decoded(record, rows)
         if (rows.places != rows.ends).any():
             raise damaged("a record is longer than its values")

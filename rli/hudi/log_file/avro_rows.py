@@ -14,7 +14,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = "NDArray[np.bool_] | None"
 """Rows that have a value; None if all have."""
 
-PADDING: Final = 16
+_PADDING: Final = 16
 """Bytes before and behind the records, so that words may be read around the first and the last one."""
 
 _LARGEST: Final = 2**31
@@ -37,14 +37,14 @@ class Rows:
     """Places of the next values.
 
     Args:
-        content: of a block, with ``PADDING`` bytes before the first record and behind the last.
+        content: of a block, with 16 bytes before the first record and behind the last.
         places: where each record begins, in order.
         ends: where each ends, before the next begins.
     """
 
     def __init__(self, content: bytes, places: Numbers, ends: Numbers) -> None:
         self.buffer = pa.py_buffer(content)
-        self.places = places.copy()
+        self.places = places
         self.ends = ends
         self._bytes = np.frombuffer(content, np.uint8)
         # A word for each byte of the content.
@@ -149,3 +149,16 @@ class Rows:
             kept = (words << np.minimum(unused, _WORD_BITS - 1)) >> np.minimum(unused, _WORD_BITS - 1)
             halves[:, half] = np.where(unused == _WORD_BITS, halves[:, 0] >> (_WORD_BITS - 1) if half else 0, kept)
         return halves
+
+
+def rows_within(content: bytes, starts: Numbers, ends: Numbers) -> Rows:
+    """Rows over some records of a longer content.
+
+    Args:
+        content: of a block.
+        starts: where each record begins, in order; at least one.
+        ends: where each ends.
+    """
+    begin = starts[0] - _PADDING
+    part = b"".join([bytes(_PADDING), content[starts[0] : ends[-1]], bytes(_PADDING)])
+    return Rows(part, starts - begin, ends - begin)

@@ -1,15 +1,24 @@
-"""Reading of blocks with the keys of deleted records; ``delete_block`` has their form, and writes them."""
+"""Reading of blocks with the keys of deleted records; ``delete_block`` has their form, and writes them.
+
+Nothing says where a delete ends. So a walk over the lengths finds the bounds of all of them, and then their values are
+decoded by columns, as those of records are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from decimal import Decimal
-from typing import Final, NamedTuple, TypeAlias
+import json
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rli.errors import UnsupportedTableError
-from rli.hudi.log_file.avro_cursor import AvroCursor
+from rli.hudi.log_file.avro_decoding import decoded
+from rli.hudi.log_file.avro_plan import AvroNode, plan_of
+from rli.hudi.log_file.avro_rows import Numbers, Rows, rows_within
 from rli.hudi.log_file.form import CONTENT_VERSION, TWO_INTS, damaged
 from rli.hudi.log_file.reader import LogBlock
 
@@ -17,16 +26,10 @@ RECORD_KEY: Final = "record_key"
 PARTITION_PATH: Final = "partition_path"
 ORDERING: Final = "ordering"
 
-_BATCH_ROWS: Final = 65_536
-
-_Value: TypeAlias = bool | int | float | bytes | Decimal | None
-
-
-class _Deleted(NamedTuple):
-    key: bytes
-    partition_path: bytes
-    wrapper: int
-    ordering: _Value
+_BATCH_ROWS: Final = 32_768
+_NUMBER_BITS: Final = 64
+_NOT_NULL: Final = 2
+"""The branch of a key and of a path, as it is encoded."""
 
 
 def deleted_records(block: LogBlock) -> Iterator[pa.RecordBatch]:
@@ -44,17 +47,20 @@ def deleted_records(block: LogBlock) -> Iterator[pa.RecordBatch]:
         CorruptTableError: the content is damaged.
         UnsupportedTableError: it is in the form of Hudi before 0.14, or has ordering values of several columns.
     """
-    rows: list[_Deleted] = []
-    for row in _rows(block.content()):
-        if rows and (row.wrapper != rows[0].wrapper or len(rows) == _BATCH_ROWS):
-            yield _batch(rows)
-            rows = []
-        rows.append(row)
-    if rows:
-        yield _batch(rows)
+    content = block.content()
+    try:
+        starts, ends, wrappers = _bounds(content)
+    except IndexError as error:
+        raise damaged("a list of deletes ends within one") from error
+    changes = np.flatnonzero(np.diff(wrappers)) + 1
+    for first, last in zip([0, *changes], [*changes, len(starts)], strict=True):
+        for start in range(first, last, _BATCH_ROWS):
+            chosen = slice(start, min(start + _BATCH_ROWS, last))
+            yield _batch(rows_within(content, starts[chosen], ends[chosen]), int(wrappers[first]))
 
 
-def _rows(content: bytes) -> Iterator[_Deleted]:
+def _bounds(content: bytes) -> tuple[Numbers, Numbers, NDArray[np.int8]]:
+    """Where deletes begin and end, and the branches of their ordering values."""
     if len(content) < TWO_INTS.size:
         raise damaged(f"a block of deletes is too short: bytes={len(content)}")
     version, size = TWO_INTS.unpack_from(content)
@@ -63,77 +69,123 @@ def _rows(content: bytes) -> Iterator[_Deleted]:
             f"a log file has deletes in a form that rli does not read: version={version}",
             remedy="let a newer release of Hudi compact the table",
         )
-    cursor = AvroCursor(content, TWO_INTS.size)
+    place = TWO_INTS.size
+    starts, ends, wrappers = array("q"), array("q"), array("b")
     # Hudi 1 writes an empty list as one byte, some releases as none.
-    while size and (count := cursor.block_count()):
-        for _ in range(count):
-            yield _row(cursor)
-    if cursor.place != TWO_INTS.size + size:
+    while size:
+        count, place = _number(content, place)
+        if count < 0:
+            # The bytes of the deletes follow, for readers that pass over them.
+            _, place = _number(content, place)
+        if not count:
+            break
+        for _ in range(abs(count)):
+            starts.append(place)
+            place = _behind_text(content, _behind_text(content, place))
+            wrappers.append(content[place] >> 1)
+            place = _behind_ordering(content, place)
+            ends.append(place)
+    if place != TWO_INTS.size + size or place > len(content):
         raise damaged(f"a list of deletes has another length than it says: bytes={size}")
+    return np.array(starts, np.int64), np.array(ends, np.int64), np.array(wrappers, np.int8)
 
 
-def _row(cursor: AvroCursor) -> _Deleted:
-    if cursor.number() != 1:
-        raise damaged("a delete has no record key")
-    key = cursor.text()
-    if cursor.number() != 1:
-        raise damaged("a delete has no partition path")
-    path = cursor.text()
-    wrapper = cursor.number()
-    if wrapper == _ARRAY:
+def _behind_text(content: bytes, place: int) -> int:
+    """Place behind a key or a path."""
+    if content[place] != _NOT_NULL:
+        raise damaged(f"a delete has no record key or no partition path: place={place}")
+    return _behind_bytes(content, place + 1)
+
+
+def _behind_bytes(content: bytes, place: int) -> int:
+    # Most lengths are one byte.
+    byte = content[place]
+    length, place = (byte >> 1, place + 1) if byte < 0x80 and not byte & 1 else _number(content, place)
+    if length < 0:
+        raise damaged(f"a delete has a string of a negative length: place={place}")
+    return place + length
+
+
+def _behind_number(content: bytes, place: int) -> int:
+    while content[place] > 0x7F:
+        place += 1
+    return place + 1
+
+
+def _behind_ordering(content: bytes, place: int) -> int:
+    pass_over = _BEHIND.get(content[place])
+    if pass_over is not None:
+        return pass_over(content, place + 1)
+    if content[place] == _ARRAY:
         raise UnsupportedTableError(
             "a log file has deletes that are ordered by several columns, rli does not read that",
             remedy="let Hudi compact the table",
         )
-    if not 0 <= wrapper < len(_WRAPPERS):
-        raise damaged(f"the ordering value of a delete has an unknown type: branch={wrapper}")
-    return _Deleted(key, path, wrapper, _value(cursor, wrapper))
+    raise damaged(f"the ordering value of a delete has an unknown type: place={place}")
 
 
-def _value(cursor: AvroCursor, wrapper: int) -> _Value:
-    kind = _WRAPPERS[wrapper]
-    if pa.types.is_null(kind):
-        return None
-    if pa.types.is_boolean(kind):
-        return cursor.flag()
-    if pa.types.is_floating(kind):
-        return cursor.floating(kind.bit_width // 8)
-    if pa.types.is_decimal(kind):
-        return Decimal(int.from_bytes(cursor.text(), "big", signed=True)).scaleb(-kind.scale)
-    if kind in (pa.string(), pa.binary()):
-        return cursor.text()
-    return cursor.number()
+def _number(content: bytes, place: int) -> tuple[int, int]:
+    """A number, and the place behind it."""
+    number = 0
+    for shift in range(0, _NUMBER_BITS, 7):
+        byte = content[place]
+        place += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), place
+    raise damaged(f"a number of more than 64 bits: place={place}")
 
 
-def _batch(rows: list[_Deleted]) -> pa.RecordBatch:
-    keys, paths, wrappers, orderings = zip(*rows, strict=True)
-    kind = _WRAPPERS[wrappers[0]]
-    try:
-        columns = [
-            pa.array(keys, pa.binary()).cast(pa.string()),
-            pa.array(paths, pa.binary()).cast(pa.string()),
-            pa.array(orderings, pa.binary()).cast(kind) if kind == pa.string() else pa.array(orderings, kind),
-        ]
-    except (pa.ArrowException, OverflowError, ValueError) as error:
-        raise damaged(f"a delete has a value that its type cannot have ({error})") from error
-    return pa.record_batch(columns, names=[RECORD_KEY, PARTITION_PATH, ORDERING])
+def _batch(rows: Rows, wrapper: int) -> pa.RecordBatch:
+    keys, paths = decoded(_TEXT, rows), decoded(_TEXT, rows)
+    rows.bytes(None)
+    ordering = pa.nulls(len(keys)) if not wrapper else decoded(_ORDERINGS[wrapper], rows)
+    if (rows.places != rows.ends).any():
+        raise damaged("a delete is longer than its values")
+    return pa.record_batch([keys, paths, ordering], names=[RECORD_KEY, PARTITION_PATH, ORDERING])
 
 
-_WRAPPERS: Final[tuple[pa.DataType, ...]] = (
-    pa.null(),
-    pa.bool_(),
-    pa.int32(),
-    pa.int64(),
-    pa.float32(),
-    pa.float64(),
-    pa.binary(),
-    pa.string(),
-    pa.date32(),
-    pa.decimal128(30, 15),
-    pa.time64("us"),
-    pa.timestamp("us"),
-    pa.date32(),
-)
-"""Types of ordering values, by the branch of their union."""
+def _node(kind: Any) -> AvroNode:
+    schema = {"type": "record", "name": "wrapper", "fields": [{"name": "value", "type": kind}]}
+    return plan_of(json.dumps(schema))[1].children[0]
 
-_ARRAY: Final = len(_WRAPPERS)
+
+def _logical(kind: str, logical: str, **details: int) -> dict[str, Any]:
+    return {"type": kind, "logicalType": logical, **details}
+
+
+_TEXT: Final = _node(["null", "string"])
+_ORDERINGS: Final = {
+    1: _node("boolean"),
+    2: _node("int"),
+    3: _node("long"),
+    4: _node("float"),
+    5: _node("double"),
+    6: _node("bytes"),
+    7: _node("string"),
+    8: _node(_logical("int", "date")),
+    9: _node(_logical("bytes", "decimal", precision=30, scale=15)),
+    10: _node(_logical("long", "time-micros")),
+    11: _node(_logical("long", "local-timestamp-micros")),
+    12: _node(_logical("int", "date")),
+}
+"""Types of ordering values, by the branch of their union; null is the branch 0."""
+
+_ARRAY: Final = 2 * 13
+"""The branch of values of several columns, as it is encoded."""
+
+_FIXED: Final = {"boolean": 1, "float": 4, "double": 8}
+
+
+def _passer(node: AvroNode) -> Callable[[bytes, int], int]:
+    if node.kind in _FIXED:
+        size = _FIXED[node.kind]
+        return lambda _, place: place + size
+    return _behind_bytes if node.kind in {"bytes", "string"} else _behind_number
+
+
+_BEHIND: Final[dict[int, Callable[[bytes, int], int]]] = {
+    0: lambda _, place: place,
+    **{2 * branch: _passer(node) for branch, node in _ORDERINGS.items()},
+}
+"""Places behind ordering values, by the branch as it is encoded."""

@@ -100,6 +100,26 @@ def test_older_forms_are_refused() -> None:
         list(deleted_records(_block_of(b"\0\0\0\3\0\0\0\x08\x02\x02\x02a\x02\x00\x1a\x00\x00")))
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x02\x00\x02\x00\x04\x00\x00",
+        b"\x02\x02\x02a\x00\x04\x00\x00",
+        b"\x02\x02\x03a\x02\x00\x04\x00\x00",
+        b"\x02\x02\x02a\x02\x00\x05\x00\x00",
+        b"\x02\x02\x02a\x02\x00\x1c\x00\x00",
+        b"\x02\x02\x02a\x02\x00\x04\x00",
+        b"\x02\x02\x02a\x02\x00\x04\x00\x00\x00",
+        b"\x02\x02\x02\xff\x02\x00\x04\x00\x00",
+        b"\x02\x02\x02a\x02\x00\x04" + b"\xff" * 12 + b"\x00\x00",
+        b"\xfe\xff\xff\xff\x0f\x02",
+    ],
+)
+def test_damaged_deletes_are_told(body: bytes) -> None:
+    with pytest.raises(CorruptTableError):
+        list(deleted_records(_block_of(b"\0\0\0\3\0\0\0" + bytes([len(body)]) + body)))
+
+
 def test_damaged_lists_are_told() -> None:
     rng = random.Random(7)
     blocks = _delete_blocks(chain(metadata_logs("v9"), (log for _, log in data_logs("*/mor/avro/v9_txns_*"))))
