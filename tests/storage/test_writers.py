@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count, cycle
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def new_table(server: ObjectStore, index: str, lease: LeasePlace, lease_seconds:
 class Copies:
     """Copies of a table of two commits, each in a bucket of its own, with their indexes."""
 
-    def __init__(self, server: ObjectStore, folder: Path) -> None:
+    def __init__(self, server: ObjectStore, folder: Path, metadata: Sequence[str] = ()) -> None:
         self._server = server
         self._folder = folder
         self._template = folder / "template"
@@ -74,6 +74,8 @@ class Copies:
         with new_table(server, index_url(self._template), LeasePlace.INDEX) as table:
             table.upsert(records(*FIRST))
             table.upsert(records(*SECOND))
+            if metadata:
+                table.metadata.enable(metadata)
             self._bucket = opened_table(table).definition.storage.root.partition("/")[0]
 
     def make(self) -> Path:
@@ -86,6 +88,11 @@ class Copies:
 @pytest.fixture(scope="module")
 def copies(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Copies:
     return Copies(object_store, tmp_path_factory.mktemp("copies"))
+
+
+@pytest.fixture(scope="module")
+def copies_with_metadata(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Copies:
+    return Copies(object_store, tmp_path_factory.mktemp("copies"), ["files", "column_stats", "record_index"])
 
 
 @pytest.fixture
@@ -112,19 +119,21 @@ def upsert_and_die_at_request(folder: Path, number: int) -> None:
             die()
 
     def at_point(point: str) -> None:
-        if point.startswith("before draft"):
+        if point.startswith("before draft") and point.endswith(first):
             publishing.__enter__()
-        elif point.startswith("after publish"):
+        elif point.startswith("after publish") and point.endswith(".commit"):
             publishing.__exit__(None, None, None)
 
-    publishing = at_requests(before)
-    do_write(pointed(open_copy(folder), at_point), "upsert")
+    publishing, table = at_requests(before), open_copy(folder)
+    first = "/deltacommit" if table.metadata.status().partitions else "/commit"
+    do_write(pointed(table, at_point), "upsert")
 
 
-def test_kill_at_every_publication_request(copies: Copies) -> None:
+@pytest.mark.parametrize(("kind", "every"), [("copies", 2), ("copies_with_metadata", 7)])
+def test_kill_at_every_publication_request(request: pytest.FixtureRequest, kind: str, every: int) -> None:
     """Once it is decided, a commit takes place, although nobody sees it before somebody finishes it."""
-    outcomes = []
-    for number in count(1, 1 if EVERY_POINT else 2):
+    outcomes, copies = [], request.getfixturevalue(kind)
+    for number in count(1, 1 if EVERY_POINT else every):
         folder = copies.make()
         was_finished = not was_killed(upsert_and_die_at_request, folder, number)
         table = open_copy(folder)
@@ -137,6 +146,8 @@ def test_kill_at_every_publication_request(copies: Copies) -> None:
         assert took_effect or after == upserted(BEFORE, batch).rows
         assert took_effect or seen == BEFORE
         check_stored(table)
+        if kind == "copies_with_metadata":
+            assert table.metadata.verify() == ()
         outcomes.append(took_effect)
         table.close()
         if was_finished:
