@@ -74,6 +74,7 @@ def table(tmp_path: Path, lease: LeasePlace) -> Table:
         index=f"lmdb://{tmp_path}/i",
         shards=3,
         lease_seconds=LEASE_SECONDS,
+        metadata=["files", "column_stats", "record_index"],
     )
 
 

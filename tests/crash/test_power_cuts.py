@@ -285,7 +285,6 @@ def test_power_cut_beside_metadata_table(tmp_path: Path, durability: str, journa
             found = {row["id"]: row["ts"] for row in table.read().to_pylist()}
             assert found.pop("new") == 1
             assert found in ({"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 2, "c": 1, "d": 2}, {"a": 2, "b": 2, "d": 2})
-            assert table.metadata.verify() == ()
             check_stored(table)
 
 

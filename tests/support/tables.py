@@ -113,9 +113,10 @@ def live_files(table: Table) -> dict[str, pq.ParquetFile]:
 
 
 def check_stored(table: Table) -> None:
-    """Index and table agree, and every live base file is what Hudi's layout asks for."""
+    """Index, table and metadata table agree, and every live base file is what Hudi's layout asks for."""
     report = table.verify_index()
     assert report.agrees, report
+    assert table.metadata.verify() == ()
     for path, file in live_files(table).items():
         check_base_file(table, path, file)
     assert_nothing_left_over(table)
