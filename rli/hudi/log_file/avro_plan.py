@@ -12,6 +12,7 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import expand_schema
 
+from rli.errors import CorruptTableError
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.log_file.form import damaged
 from rli.hudi.timeline.avro_files import MALFORMED, parsed_schema
@@ -56,13 +57,13 @@ def plan_of(schema: str) -> tuple[pa.Schema, AvroNode]:
         CorruptTableError: it is none.
         SchemaError: a column has a type that Arrow cannot hold.
     """
-    columns = from_avro(schema)
     try:
+        columns = from_avro(schema)
         # Refuses values that take no bytes, of which a few bytes can hold any number.
         parsed_schema(schema)
         expanded = expand_schema(parse_json(schema))
         return columns, _Planner(count()).node(expanded, pa.struct(columns), None, None)
-    except MALFORMED as error:
+    except (*MALFORMED, CorruptTableError) as error:
         raise damaged(f"the schema of a block is no Avro schema ({type(error).__name__}: {error})") from error
 
 

@@ -25,6 +25,9 @@ _BATCH_ROWS: Final = 32_768
 def parquet_block(instant: str, records: Iterable[pa.RecordBatch], schema: str) -> bytes:
     """A block of records.
 
+    Decimals are byte arrays of the schema's size. Hudi 0.15 reads no others; Spark's writer in later releases makes integers of
+    small decimals.
+
     Args:
         instant: of the commit.
         records: batches with the columns and types that the schema has, meta columns included.
