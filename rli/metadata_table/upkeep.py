@@ -14,6 +14,7 @@ from rli.file_group.journal_list import readable_journals
 from rli.hudi.metadata.index_definitions import load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.metadata.statistic_values import StatisticsVersion
 from rli.hudi.timeline.instant import new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.contents import Contents
@@ -29,6 +30,8 @@ from rli.model import Scope
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
+
+_WITH_COLUMNS: Final = frozenset({PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,8 @@ class Upkeep:
 
     @cached_property
     def _columns(self) -> IndexedColumns:
+        if _WITH_COLUMNS.isdisjoint(self._always.kept):
+            return IndexedColumns((), StatisticsVersion.V1)
         schema = self._schema or self._snapshot.schema
         return IndexedColumns.of(self._definitions, pa.schema([]) if schema is None else schema)
 

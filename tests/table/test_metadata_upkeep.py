@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,12 @@ import pytest
 
 from rli import Table, open_table
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
-from rli.hudi.metadata.index_definitions import IndexDefinition, format_index_definitions, load_index_definitions
+from rli.hudi.metadata.index_definitions import (
+    IndexDefinition,
+    definitions_path,
+    format_index_definitions,
+    load_index_definitions,
+)
 from rli.hudi.metadata.partitions import METADATA_FOLDER
 from rli.hudi.properties import Key, load_properties, save_properties
 from rli.publication.deltacommits import files_of_deltacommit
@@ -183,6 +189,18 @@ def test_unknown_partition_is_dropped_alone(tmp_path: Path, caplog: pytest.LogCa
     assert not storage.exists(f"{METADATA_FOLDER}/{name}")
     assert f"partition={name}" in caplog.text
     assert [*table.history()[-1].metadata_dropped] == [name]
+    assert differences(path) == []
+
+
+def test_statistics_of_later_versions_are_dropped(tmp_path: Path) -> None:
+    table, path = opened("v9", tmp_path)
+    storage = opened_table(table).definition.storage
+    properties = load_properties(storage)
+    definitions = load_index_definitions(storage, properties)
+    definitions["column_stats"] = replace(definitions["column_stats"], version="V3")
+    storage.write_bytes(definitions_path(properties), format_index_definitions(definitions.values()))
+    updated(table, table.read())
+    assert load_properties(storage).metadata_partitions == ("bloom_filters", "files", "record_index")
     assert differences(path) == []
 
 
