@@ -70,6 +70,5 @@ def test_hudi_reads_written_logs(engine: HudiEngine, tmp_path: Path) -> None:
     for number, name in enumerate(BOTH_FORMATS):
         table = unzip_hudi_table(name, tmp_path / str(number))
         before = sorted_rows(without_meta_columns(engine.read(table)))
-        for swaps in (False, True):
-            _write_again(table, swaps=swaps)
-            assert sorted_rows(without_meta_columns(engine.read(table))) == before
+        _write_again(table, swaps=True)
+        assert sorted_rows(without_meta_columns(engine.read(table))) == before

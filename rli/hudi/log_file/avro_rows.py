@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Final, Self, TypeAlias
 
 import numpy as np
@@ -53,9 +54,9 @@ class Rows:
 
     def chosen(self, rows: NDArray[np.intp]) -> Self:
         """Some of the rows, whose places move by themselves."""
-        copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__, places=self.places[rows], ends=self.ends[rows])
-        return copy
+        chosen = copy(self)
+        chosen.places, chosen.ends = self.places[rows], self.ends[rows]
+        return chosen
 
     def bytes(self, mask: Mask) -> NDArray[np.uint8]:
         """The next byte of each row that has a value; of the others, any."""
