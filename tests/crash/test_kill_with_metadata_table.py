@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,28 @@ def test_kill_at_each_change_beside_metadata(template: Path, tmp_path: Path, ope
         shutil.rmtree(table.parent)
     assert outcomes == sorted(outcomes)
     assert set(outcomes) == ({False, True} if operation == "upsert" else {True})
+
+
+def _delete_and_die(table: Path, at_point: AtPoint) -> None:
+    pointed(_opened(table), at_point).delete([_ids(table)[0]])
+
+
+@pytest.mark.invariant("P52")
+def test_kill_while_finishing_killed_rollback(template: Path, tmp_path: Path) -> None:
+    """The process that finishes the rollback of a dead one dies itself."""
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(template.parent, tmp_path / name)) / template.name
+
+    points: list[str] = []
+    _roll_back(pointed(_opened(copy("whole")), points.append))
+    logs = [number for number, point in enumerate(points, 1) if "before publish" in point and ".log." in point]
+    for number in count(1, 1 if EVERY_POINT else 20):
+        table = copy(str(number))
+        assert was_killed(_do_and_die, table, "rollback", KillAt(logs[len(logs) // 2]))
+        killed = was_killed(_delete_and_die, table, KillAt(number))
+        _opened(table).delete([_ids(table)[0]])
+        assert differences(table) == [], number
+        shutil.rmtree(table.parent)
+        if not killed:
+            break
