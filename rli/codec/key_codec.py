@@ -31,6 +31,14 @@ class KeyCodec:
             return record_keys
         return scoped_keys.joined(partition_paths, record_keys)
 
+    def stored_keys_in(self, partition_path: str, record_keys: pa.Array) -> pa.Array:
+        """The stored keys of record keys (string array, shape (n,)) of one partition."""
+        return self.stored_keys(record_keys, pa.scalar(partition_path, pa.string()))
+
+    def record_keys_of(self, stored_keys: pa.Array) -> pa.Array:
+        """The record keys of stored keys, in order."""
+        return stored_keys if self.settings.scope is Scope.GLOBAL else scoped_keys.split(stored_keys)[1]
+
     def encode(self, keys: pa.Array) -> Iterator[tuple[NDArray[np.intp], EncodedKeys]]:
         """Encoded keys of a batch (string array, shape (n,)), one group per width, with their positions in it.
 

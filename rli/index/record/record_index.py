@@ -33,6 +33,7 @@ from rli.index.reports import IndexStats
 from rli.model import Scope
 from rli.settings import IndexSettings
 from rli.store.contract import Store
+from rli.store.home import SupportsHome
 
 
 class RecordIndex(StoredEntries, ABC):
@@ -44,6 +45,11 @@ class RecordIndex(StoredEntries, ABC):
     it is its URL and settings, with a snapshot: another process that opens it fails with ``IndexNotReadyError`` where it
     finds another index at the URL, or one that is behind (P20).
     """
+
+    @property
+    def home(self) -> str | None:
+        """Names the machine and the data where all of the index is on one machine; None where others reach it too."""
+        return self.store.home if isinstance(self.store, SupportsHome) else None
 
     # Look-ups --------------------------------------------------------------------------------------------------
 
@@ -88,7 +94,7 @@ class RecordIndex(StoredEntries, ABC):
             IndexNotReadyError: as ``lookup``.
         """
         if self.scope is Scope.GLOBAL or partition_paths is not None:
-            stored = record_keys if partition_paths is None else self.stored_keys(record_keys, partition_paths)
+            stored = record_keys if partition_paths is None else self.codec.stored_keys(record_keys, partition_paths)
             _, entries = self.settled(lambda applied: (record_keys, self.get(stored, applied)), timeout, complete)
             return self.locations(record_keys, entries, self.present_cutoff())
         distinct = record_keys.unique()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rli.codec import entries as codec
 from rli.hudi.timeline.instant import instant_moment
 from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.entries.time_to_live import have_expired
 from rli.index.record.log.actions import EXPIRE
 from rli.index.record.log.record import RecordDraft
 
@@ -88,7 +89,7 @@ def count_expired(index: StoredEntries) -> int:
     count = 0
     for shard in range(index.settings.shard_count):
         for _, entries in index.store.scan(shard, _SCAN_BATCH):
-            count += int(index.expired(index.log_of(entries), entries, cutoff).sum())
+            count += int(have_expired(index.log_of(entries).dictionary, entries, cutoff).sum())
     return count
 
 

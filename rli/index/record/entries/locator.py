@@ -42,7 +42,7 @@ class RecordLocator(Locator):
     def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
         index = self._index
         self.require_known(partition_paths)
-        stored = index.stored_keys(record_keys, partition_paths)
+        stored = index.codec.stored_keys(record_keys, partition_paths)
         entries = index.get(stored, require_applied(index.store, self._sequence))
         return self._unless_changed(record_keys, entries)
 
@@ -108,7 +108,7 @@ class RecordChanges(ChangedKeys):
         index, path = self._index, journal.group.partition_path
         applied = require_applied(index.store, self._sequence)
         placed = journal.placed_keys(self._storage)
-        return sum_of(self._newer(keys, index.get(index.stored_keys_in(path, keys), applied)) for keys in placed)
+        return sum_of(self._newer(keys, index.get(index.codec.stored_keys_in(path, keys), applied)) for keys in placed)
 
     def _newer(self, record_keys: pa.Array, entries: Entries) -> SomeKeys:
         return SomeKeys.of([record_keys.filter(pa.array(codec.sequences(entries) > self._sequence)).unique()])

@@ -24,7 +24,7 @@ class Sections:
 
     def __call__(self, partition_path: str, record_keys: pa.Array) -> NDArray[np.uint8]:
         """The section of each record key (string array, shape (n,)) of a partition, less than ``SECTIONS``."""
-        keys = self.codec.stored_keys(record_keys, pa.scalar(partition_path, pa.string()))
+        keys = self.codec.stored_keys_in(partition_path, record_keys)
         found = np.empty(len(keys), np.uint8)
         for positions, encoded in self.codec.encode(keys):
             found[positions] = encoded.shards.astype(np.uint32) * SECTIONS // self.codec.settings.shard_count

@@ -8,18 +8,16 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.codec import entries as codec
-from rli.codec import scoped_keys
 from rli.codec.entries import ABSENT, Entries
 from rli.codec.key_codec import KeyCodec
 from rli.errors import CorruptIndexError
 from rli.index.record.entries.known_partitions import KnownPartitions
 from rli.index.record.entries.limits import DEFAULT_LIMITS, IndexLimits
 from rli.index.record.entries.owner import Owner
-from rli.index.record.entries.time_to_live import expired_before
+from rli.index.record.entries.time_to_live import expired_before, have_expired
 from rli.index.record.log.commit_log import CommitLog
 from rli.index.record.log.state import LogState
 from rli.index_urls import IndexUrl
@@ -27,7 +25,6 @@ from rli.locations import LOCATION_SCHEMA, LocationUpdate, named_groups
 from rli.model import FileGroupId, Scope
 from rli.settings import IndexSettings
 from rli.store.contract import Store, Watermarks
-from rli.store.home import SupportsHome
 from rli.tasks import InThreads
 from rli.telemetry.store_calls import store_call
 
@@ -68,34 +65,6 @@ class StoredEntries:
     def url(self) -> str:
         """Where the index is; a password is not shown."""
         return self._shown_url
-
-    @property
-    def home(self) -> str | None:
-        """Names the machine and the data where all of the index is on one machine; None where others reach it too."""
-        return self.store.home if isinstance(self.store, SupportsHome) else None
-
-    # Keys ------------------------------------------------------------------------------------------------------
-
-    def stored_keys(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Array:
-        """The stored key of each record key in its partition (string arrays, shape (n,))."""
-        return self.codec.stored_keys(record_keys, partition_paths)
-
-    def stored_keys_in(self, partition_path: str, record_keys: pa.Array) -> pa.Array:
-        """The stored keys of record keys (string array, shape (n,)) of one partition."""
-        return self.stored_keys(record_keys, pa.scalar(partition_path, pa.string()))
-
-    def record_keys_of(self, stored_keys: pa.Array) -> pa.Array:
-        """The record keys of stored keys, in order."""
-        return stored_keys if self.scope is Scope.GLOBAL else scoped_keys.split(stored_keys)[1]
-
-    def removal_of(self, stored_keys: pa.Array) -> LocationUpdate:
-        """The changes that delete stored keys."""
-        if self.scope is Scope.GLOBAL:
-            return LocationUpdate.removing(stored_keys)
-        partition_paths, record_keys = scoped_keys.split(stored_keys)
-        return replace(LocationUpdate.removing(record_keys), partition_paths=partition_paths)
-
-    # Entries ---------------------------------------------------------------------------------------------------
 
     def get(self, stored_keys: pa.Array, applied: int = 0) -> Entries:
         """The entry of each stored key (string array, shape (n,)), in order; tombstones included.
@@ -141,7 +110,7 @@ class StoredEntries:
             some = record_keys.slice(start, step)
             repeated = some.take(pa.array(np.repeat(np.arange(len(some)), len(paths))))
             in_each = paths.take(pa.array(np.tile(np.arange(len(paths)), len(some))))
-            found = self.get(self.stored_keys(repeated, in_each), applied)
+            found = self.get(self.codec.stored_keys(repeated, in_each), applied)
             keys.append(repeated.filter(pa.array(found != ABSENT)))
             entries.append(found[found != ABSENT])
         return pa.concat_arrays(keys), np.concatenate(entries)
@@ -159,11 +128,10 @@ class StoredEntries:
             entries: of these keys.
             cutoff: see ``cutoff``.
         """
-        log = self.log_of(entries)
-        dictionary = log.dictionary
+        dictionary = self.log_of(entries).dictionary
         live = codec.is_live(entries)
         if cutoff:
-            live &= ~self.expired(log, entries, cutoff)
+            live &= ~have_expired(dictionary, entries, cutoff)
         found = entries[live]
         names = (*dictionary.groups_of(codec.file_groups(found)), dictionary.instants_of(codec.sequences(found)))
         if len(found) < len(entries):
@@ -182,16 +150,6 @@ class StoredEntries:
             return None
         known = [time for time in (clock, log.instants.last) if time is not None]
         return expired_before(self.ttl, max(known, default=None))
-
-    def expired(self, log: LogState, entries: Entries, cutoff: str) -> NDArray[np.bool_]:
-        """Which entries that have a location were last written before an instant (shape (n,))."""
-        gone = np.zeros(len(entries), dtype=bool)
-        live = codec.is_live(entries)
-        if live.any():
-            sequences, places = np.unique(codec.sequences(entries[live]), return_inverse=True)
-            is_old = pc.less(log.dictionary.instants_of(sequences), cutoff).to_numpy(zero_copy_only=False)
-            gone[live] = is_old[places]
-        return gone
 
     def log_of(self, entries: Entries) -> LogState:
         """A state of the commit log that knows all numbers of the entries; read only where the log has grown.
@@ -237,7 +195,7 @@ class StoredEntries:
             update = update.filtered(known)
             sequence = sequence[known.to_numpy(zero_copy_only=False)] if isinstance(sequence, np.ndarray) else sequence
         numbers = _file_group_numbers(log, update.partition_paths, update.file_ids)
-        self.put(self.stored_keys(update.record_keys, update.partition_paths), codec.pack(sequence, numbers))
+        self.put(self.codec.stored_keys(update.record_keys, update.partition_paths), codec.pack(sequence, numbers))
 
     def applied_sequence(self) -> int | None:
         """The sequence up to which all commits are in the index; None if it was never bootstrapped."""

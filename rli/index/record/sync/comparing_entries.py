@@ -17,6 +17,7 @@ from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.errors import CorruptIndexError
 from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.entries.time_to_live import have_expired
 from rli.index.record.sync.findings import SAMPLE, Dangling, Scanned
 from rli.index.record.sync.key_sums import Fingerprints, Judged, add_to, buckets_of, placed_fingerprints
 from rli.model import KeyMode
@@ -51,7 +52,7 @@ def find_dangling(
         count += len(keys)
         if index.settings.key_mode is KeyMode.EXACT:
             some = index.codec.decode(keys.take(np.arange(min(len(keys), SAMPLE - len(sample)))))
-            sample += index.record_keys_of(some).to_pylist()
+            sample += index.codec.record_keys_of(some).to_pylist()
     return Dangling(count, tuple(sample))
 
 
@@ -105,5 +106,5 @@ def _expired(
     # As a rule all rows have one.
     for cutoff in set(cutoffs):
         there = np.isin(rows, [row for row, own in enumerate(cutoffs) if own == cutoff])
-        gone[there] = index.expired(log, entries[there], cutoff)
+        gone[there] = have_expired(log.dictionary, entries[there], cutoff)
     return gone

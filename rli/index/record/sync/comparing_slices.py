@@ -50,7 +50,7 @@ def check_slice(
     for keys in _unless_gone(snapshot, item):
         if keys is None:
             return file_slice.group, None
-        stored = index.stored_keys_in(file_slice.group.partition_path, keys)
+        stored = index.codec.stored_keys_in(file_slice.group.partition_path, keys)
         entries = index.get(stored, sequence)
         counted = counted_in(index, entries, sequence)
         absent, wrong = (kind & counted for kind in judge(number, entries))
@@ -80,7 +80,7 @@ def hold_slice(
     for keys in _unless_gone(snapshot, item):
         if keys is None:
             return file_slice.group, None
-        stored = index.stored_keys_in(file_slice.group.partition_path, keys)
+        stored = index.codec.stored_keys_in(file_slice.group.partition_path, keys)
         parts += [found[chosen[buckets_of(found, len(chosen))]] for _, found in _fingerprints(index, stored, number)]
     every, counts = np.unique(np.concatenate(parts), return_counts=True)
     repeated = every[counts > 1]
@@ -108,7 +108,7 @@ def hold_misplaced(
     for keys in _unless_gone(snapshot, item):
         if keys is None:
             return file_slice.group, None
-        stored = index.stored_keys_in(file_slice.group.partition_path, keys)
+        stored = index.codec.stored_keys_in(file_slice.group.partition_path, keys)
         entries = index.get(stored)
         for positions, encoded in index.codec.encode(stored):
             placed = codec.file_groups(entries[positions])
@@ -134,7 +134,7 @@ def _keys_with(snapshot: Snapshot, index: StoredEntries, item: Compared, wanted:
     for keys in _unless_gone(snapshot, item):
         if keys is None:
             break
-        stored = index.stored_keys_in(item.file_slice.group.partition_path, keys)
+        stored = index.codec.stored_keys_in(item.file_slice.group.partition_path, keys)
         for positions, found in _fingerprints(index, stored, item.number):
             chosen = positions[np.isin(found, wanted)]
             sample.update(dict.fromkeys(keys.take(pa.array(chosen)).to_pylist()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.codec import entries as codec
+from rli.codec import scoped_keys
 from rli.errors import CorruptTableError, SettingsError
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import REPAIR
@@ -21,7 +23,7 @@ from rli.index.record.sync.verify import State, verify
 from rli.index.record.sync.written_keys import entry_instants, live_keys, live_records, place_by_commit_time
 from rli.index.reports import VerifyReport
 from rli.locations import LocationUpdate
-from rli.model import FileGroupId, KeyMode
+from rli.model import FileGroupId, KeyMode, Scope
 from rli.tasks import TaskRunner
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
@@ -106,7 +108,7 @@ def correct_slice(snapshot: Snapshot, index: StoredEntries, item: tuple[FileSlic
     log = index.log.refresh()
     number = log.dictionary.number_of(file_slice.group)
     for keys in snapshot.record_keys(file_slice):
-        absent, wrong = judge(number, index.get(index.stored_keys_in(file_slice.group.partition_path, keys)))
+        absent, wrong = judge(number, index.get(index.codec.stored_keys_in(file_slice.group.partition_path, keys)))
         chosen = keys.filter(pa.array(absent | wrong))
         index.apply(LocationUpdate.placing(chosen, file_slice.group), log, sequence)
 
@@ -128,7 +130,7 @@ def correct_live_keys(
 
     def wrong() -> Iterator[tuple[pa.Array, pa.Array]]:
         for keys, times in live_records(snapshot, file_slice, cutoff):
-            entries = index.get(index.stored_keys_in(file_slice.group.partition_path, keys))
+            entries = index.get(index.codec.stored_keys_in(file_slice.group.partition_path, keys))
             absent, misplaced = judge(number, entries)
             known = index.locations(keys, entries).column("instant_time")
             # An entry here has the age of the record. What is elsewhere may be newer.
@@ -161,7 +163,15 @@ def _dangling_keys(
             file_slice = snapshot.slices.get(FileGroupId(*group))
             if file_slice is not None:
                 for held in live_keys(snapshot, file_slice, cutoff):
-                    stored = index.stored_keys_in(file_slice.group.partition_path, held)
+                    stored = index.codec.stored_keys_in(file_slice.group.partition_path, held)
                     named = named.filter(pc.invert(pc.is_in(named, value_set=stored)))
             if len(named):
-                yield index.removal_of(named)
+                yield _removal_of(index, named)
+
+
+def _removal_of(index: StoredEntries, stored_keys: pa.Array) -> LocationUpdate:
+    """The changes that delete stored keys."""
+    if index.scope is Scope.GLOBAL:
+        return LocationUpdate.removing(stored_keys)
+    partition_paths, record_keys = scoped_keys.split(stored_keys)
+    return replace(LocationUpdate.removing(record_keys), partition_paths=partition_paths)
