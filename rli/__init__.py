@@ -62,11 +62,7 @@ from rli.model import (
     Step,
 )
 from rli.reads.changes.table_changes import CommitChanges
-from rli.services.archive import ArchiveResult
-from rli.services.clean import CleanResult
-from rli.services.metadata_compaction import MetadataCompaction
-from rli.services.metadata_table import MetadataChange
-from rli.services.restore import RestoreResult
+from rli.services import ArchiveResult, CleanResult, MetadataChange, MetadataCompaction, RestoreResult
 from rli.settings import Maintenance, TableSettings
 from rli.table import (
     DroppedTable,

@@ -23,6 +23,11 @@ NOTHING: Final = ""
 """Position of a bucket without a state."""
 
 
+def found_together(tables: Iterable[pa.Table]) -> pa.Table:
+    """Tables of found locations as one; without rows if there are no tables."""
+    return pa.concat_tables([LOCATIONS.empty_table(), *tables])
+
+
 @dataclass(slots=True)
 class KnownLocations:
     """The locations of a micro-batch's keys, as the stream's state knows them.
@@ -44,7 +49,7 @@ class KnownLocations:
     def of(cls, rows: Iterable[Row]) -> KnownLocations:
         """From the rows of ``_WRITTEN`` of all tasks."""
         told = list(rows)
-        found = pa.concat_tables([LOCATIONS.empty_table(), *(unpack(bytes(row[FOUND])) for row in told)])
+        found = found_together(unpack(bytes(row[FOUND])) for row in told)
         return cls(found, frozenset(position for row in told for position in row[POSITIONS]))
 
     def as_of(self, locator: FileLocator) -> Locator:

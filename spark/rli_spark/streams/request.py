@@ -30,8 +30,7 @@ from rli_spark.session.batches import for_look_ups, map_tables
 from rli_spark.session.executors import require_reachable
 from rli_spark.session.jobs import jobs
 from rli_spark.session.running_task import running_task
-from rli_spark.streams.base import LOCATIONS
-from rli_spark.streams.known_locations import NOTHING, POSITIONS, KnownLocations
+from rli_spark.streams.known_locations import NOTHING, POSITIONS, KnownLocations, found_together
 from rli_spark.streams.tagger import FOUND, POSITION
 
 _WRITTEN: Final = pa.schema([*PARTS, (FOUND, pa.binary()), (POSITIONS, pa.list_(pa.string()))])
@@ -130,6 +129,6 @@ def _written(
         nothing = [pa.nulls(part.num_rows, _WRITTEN.field(name).type) for name in (FOUND, POSITIONS)]
         yield pa.table([*telling_received(part, received).columns, *nothing], schema=_WRITTEN)
     if positions:
-        content = packed(pa.concat_tables([LOCATIONS.empty_table(), *found]))
+        content = packed(found_together(found))
         row = {"task": running_task().partitionId(), FOUND: content, POSITIONS: sorted(positions)}
         yield pa.Table.from_pylist([row], _WRITTEN)
