@@ -213,6 +213,14 @@ METADATA_DROPPED: Final = _event(
     "table", "partition", "reason",
 )  # fmt: skip
 
+# Reads ---------------------------------------------------------------------------------------------------------
+
+METADATA_UNUSED: Final = _event(
+    "metadata.unused", logging.WARNING,
+    "a partition of the metadata table cannot be relied on, so folders and footers are read instead; see rli doctor",
+    "table", "partition", "cause",
+)  # fmt: skip
+
 # The index -----------------------------------------------------------------------------------------------------
 
 TRANSACTION_BEHIND: Final = _event(

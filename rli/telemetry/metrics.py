@@ -107,6 +107,12 @@ LEASE_SECONDS: Final = _durations("rli.lease.wait", "Time from asking for the le
 RECOVERED_WRITERS: Final = _counter(
     "rli.recovered_writers", "{writer}", "Dead writers that were cleared up after", "outcome"
 )
+METADATA_FAILURES: Final = _counter(
+    "rli.metadata.failures",
+    "{failure}",
+    "Partitions of metadata tables that reads could not rely on",
+    "partition",
+)
 INDEX_LAG: Final = _gauge("rli.index.lag", "{commit}", "Commits of a table that its index has not applied", "table")
 APPLIED_COMMITS: Final = _counter("rli.sync.commits", "{commit}", "Commits applied to an index")
 SYNC_SECONDS: Final = _durations("rli.sync.duration", "Duration of a sync that applied commits")

@@ -16,6 +16,15 @@ class PruningStep(StrEnum):
     PARTITION_PATH = "partition_path"
     """The values of partition columns in the path."""
 
+    PARTITION_STATS = "partition_stats"
+    """Statistics of the columns of a partition, in the metadata table."""
+
+    COLUMN_STATS = "column_stats"
+    """Statistics of the columns of a file, in the metadata table."""
+
+    BLOOM_FILTERS = "bloom_filters"
+    """Bloom filters of the record keys of a file, in the metadata table; asked of record keys that a filter names."""
+
     FOOTERS = "footers"
     """Bounds and null counts in the Parquet footers, which are opened for this."""
 

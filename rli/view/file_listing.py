@@ -1,18 +1,22 @@
-"""Where the file-system view learns which data files a table has: from its folders."""
+"""Where the file-system view learns which data files a table has: from its folders, or from its metadata table."""
 
 from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from rli.errors import UnsupportedTableError
+from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.file_names import BaseFileName, LogFileName, data_file_name
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.metadata.views import all_files, files_of
 from rli.model import FileGroupId
 from rli.storage import Storage, StoredFile
 from rli.view.file_slices import DataFile, FileSlice
+from rli.view.table_metadata import TableMetadata
 
 
 class FileListing(Protocol):
@@ -56,6 +60,57 @@ class FolderListing:
     def requests_of_all(self) -> float:
         """One for each folder of the table; without limit on a local file system, which has requests for folders alone."""
         return math.inf if self.storage.is_local else len(self.storage.list_folders())
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataListing:
+    """The file slices that the metadata table lists; those of the folders where it does not tell.
+
+    Attributes:
+        metadata: of the state that is read.
+        folders: of the table.
+        last_written: the paths of the files that the last commit has written: a list without them is out of date.
+    """
+
+    metadata: TableMetadata
+    folders: FolderListing
+    last_written: Callable[[], Sequence[str]] = field(repr=False)
+
+    def all_slices(self) -> list[FileSlice]:
+        """The slices of all partitions; raises as those of the folders."""
+        listed = self.metadata.ask(PartitionKind.FILES, self._all_files)
+        return self.folders.all_slices() if listed is None else list(_slices_of(_listed(listed)))
+
+    def slices_of(self, partition_path: str) -> list[FileSlice]:
+        """The slices of one partition; raises as those of the folders."""
+        listed = self.metadata.ask(PartitionKind.FILES, lambda reader: files_of(reader, [partition_path]))
+        return self.folders.slices_of(partition_path) if listed is None else list(_slices_of(_listed(listed)))
+
+    def requests_of_all(self) -> float:
+        """As many as one partition takes: the list of each is in the same files."""
+        return 1 if PartitionKind.FILES in self.metadata.partitions else self.folders.requests_of_all()
+
+    def _all_files(self, reader: MetadataTableReader) -> Mapping[str, Mapping[str, int]]:
+        listed = all_files(reader)
+        missing = (path for path in self.last_written() if not _is_listed(listed, path))
+        # Others may have replaced and cleaned a file since the timeline was loaded.
+        path = None if reader.is_ahead else next(missing, None)
+        if path is not None:
+            raise CorruptTableError(
+                f"the metadata table does not list a file of the last commit: file={path}",
+                remedy="switch the metadata table off and on again with a write of Hudi, which builds it anew",
+            )
+        return listed
+
+
+def _is_listed(listed: Mapping[str, Mapping[str, int]], path: str) -> bool:
+    return posixpath.basename(path) in listed.get(posixpath.dirname(path), ())
+
+
+def _listed(files: Mapping[str, Mapping[str, int]]) -> Iterator[StoredFile]:
+    for partition_path, sizes in files.items():
+        for name, size in sizes.items():
+            yield StoredFile(posixpath.join(partition_path, name), size)
 
 
 def files_written_at(storage: Storage, instant: str) -> list[str]:

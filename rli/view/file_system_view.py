@@ -24,6 +24,7 @@ class FileSystemView(Mapping[FileGroupId, FileSlice]):
         listing: of the table.
         storage: of the table.
         live: tells the live ones of some slices.
+        folders: the listing that shows each file that is stored; None where ``listing`` does.
     """
 
     def __init__(
@@ -31,8 +32,10 @@ class FileSystemView(Mapping[FileGroupId, FileSlice]):
         listing: FileListing,
         storage: Storage,
         live: Callable[[Sequence[FileSlice]], Mapping[FileGroupId, FileSlice]],
+        folders: FileListing | None = None,
     ) -> None:
         self._listing = listing
+        self._folders = folders or listing
         self._storage = storage
         self._live = live
         self._found: dict[FileGroupId, FileSlice] = {}
@@ -56,8 +59,8 @@ class FileSystemView(Mapping[FileGroupId, FileSlice]):
             partition_paths: of the partitions to list; by default all.
         """
         if partition_paths is None:
-            return self._listing.all_slices()
-        return [found for path in sorted(partition_paths) for found in self._listing.slices_of(path)]
+            return self._folders.all_slices()
+        return [found for path in sorted(partition_paths) for found in self._folders.slices_of(path)]
 
     def list_all(self) -> None:
         """List what is not listed yet: of files that are deleted from now on, each is missed when it is read."""

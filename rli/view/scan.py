@@ -19,6 +19,7 @@ from rli.view.explanation import ScanExplanation
 from rli.view.file_slice_reader import dataset_of, only_base_file, require_readable
 from rli.view.file_slices import FileSlice
 from rli.view.selection import Selection, whole_fragment
+from rli.view.skipping import Skipping
 
 _FILES_AHEAD: Final = 2
 _BATCHES_AHEAD: Final = 4
@@ -39,6 +40,7 @@ class Scan:
         schema: of the records that are read.
         filter: which records are read; None for all records.
         require_not_removed: see ``Snapshot.require_not_removed``.
+        skipping: asks the metadata table which files hold no such record; None where there is none.
     """
 
     table: TableDefinition
@@ -47,6 +49,7 @@ class Scan:
     schema: pa.Schema
     filter: Filter | None
     require_not_removed: Callable[[Sequence[FileSlice]], None]
+    skipping: Skipping | None = None
 
     def to_table(self) -> pa.Table:
         """All records.
@@ -74,7 +77,7 @@ class Scan:
     def files(self) -> list[str]:
         """The base files that may hold such records, in order: paths of a local table, URIs of others.
 
-        Partition paths and column statistics tell which these are. They hold Hudi's meta columns too.
+        Partition paths, the metadata table and column statistics tell which these are. They hold Hudi's meta columns too.
         """
         storage = self.table.storage
         root = storage.root if storage.is_local else storage.location
@@ -101,7 +104,7 @@ class Scan:
             return ScanExplanation.of(str(self.filter.expression), live, self._selection(self.filter).steps(live))
 
     def matching_slices(self) -> list[FileSlice]:
-        """The live slices that may hold such records, told by partition paths and column statistics."""
+        """The live slices that may hold such records, told by partition paths, the metadata table and footers."""
         live = self._live()
         if self.filter is None:
             return live
@@ -150,7 +153,7 @@ class Scan:
         return sorted(self.slices.values(), key=lambda file_slice: file_slice.group)
 
     def _selection(self, passes: Filter) -> Selection:
-        return Selection(self.table, self._full_schema, passes.predicate)
+        return Selection(self.table, self._full_schema, passes.predicate, self.skipping)
 
     @property
     def _full_schema(self) -> pa.Schema:

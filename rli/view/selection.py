@@ -19,6 +19,7 @@ from rli.view.definition import TableDefinition
 from rli.view.explanation import Narrowed, PruningStep
 from rli.view.file_slice_reader import fragment_of
 from rli.view.file_slices import FileSlice
+from rli.view.skipping import Skipping
 
 FILES_AT_A_TIME: Final = 64
 """Whose footers are in memory."""
@@ -45,11 +46,13 @@ class Selection:
         table: the definition of the table.
         schema: of its records, with meta columns.
         predicate: what is known of the filter.
+        skipping: asks the metadata table; None where there is none, or where slices were chosen before.
     """
 
     table: TableDefinition
     schema: pa.Schema
     predicate: Predicate
+    skipping: Skipping | None = None
 
     def among(self, live: Sequence[FileSlice]) -> Iterator[list[Selected]]:
         """The selected ones of some slices, in order, as many at a time as footers are held.
@@ -57,7 +60,9 @@ class Selection:
         Raises:
             OSError: a file is missing; also pyarrow.ArrowException for a damaged one.
         """
-        kept, asks_footers = self.in_partitions(live), self._asks_footers(live)
+        yield from self._read(self.without_footers(live), asks_footers=self._asks_files(live))
+
+    def _read(self, kept: Sequence[FileSlice], *, asks_footers: bool) -> Iterator[list[Selected]]:
         for start in range(0, len(kept), FILES_AT_A_TIME):
             some = kept[start : start + FILES_AT_A_TIME]
             selected = self._by_footers(some) if asks_footers else self._whole(some)
@@ -66,11 +71,21 @@ class Selection:
 
     def steps(self, live: Sequence[FileSlice]) -> list[Narrowed]:
         """What each step of ``among`` leaves of some slices, in order; raises as ``among``."""
-        steps = [Narrowed(PruningStep.PARTITION_PATH, self.in_partitions(live))]
-        if self._asks_footers(live):
-            selected = [one.file_slice for some in self.among(live) for one in some]
+        steps = self._steps_without_footers(live)
+        if self._asks_files(live):
+            selected = [one.file_slice for some in self._read(steps[-1].kept, asks_footers=True) for one in some]
             steps.append(Narrowed(PruningStep.FOOTERS, selected))
         return steps
+
+    def without_footers(self, live: Sequence[FileSlice]) -> Sequence[FileSlice]:
+        """Those of some slices that are left by their paths and by the metadata table, in order; no data file is opened."""
+        return self._steps_without_footers(live)[-1].kept
+
+    def _steps_without_footers(self, live: Sequence[FileSlice]) -> list[Narrowed]:
+        in_partitions = Narrowed(PruningStep.PARTITION_PATH, self.in_partitions(live))
+        if self.skipping is None or not self._asks_files(live):
+            return [in_partitions]
+        return [in_partitions, *self.skipping.steps(self.predicate, self.schema, in_partitions.kept)]
 
     def in_partitions(self, live: Sequence[FileSlice]) -> list[FileSlice]:
         """Those of some slices that are left by their partition paths alone, in order; no file is read."""
@@ -78,8 +93,8 @@ class Selection:
         keep = may_match(self.predicate, PartitionBounds(self.schema, known))
         return [file_slice for file_slice, is_kept in zip(live, keep, strict=True) if is_kept]
 
-    def _asks_footers(self, live: Sequence[FileSlice]) -> bool:
-        """Whether footers may say more: what a path says of all its columns, they do not say better."""
+    def _asks_files(self, live: Sequence[FileSlice]) -> bool:
+        """Whether statistics of files may say more: what a path says of all its columns, they do not say better."""
         known = [self._known(file_slice) for file_slice in live]
         told_by_paths = frozenset(known[0]).intersection(*known) if known else frozenset[str]()
         return any(column[0] not in told_by_paths for column in columns_of(self.predicate))

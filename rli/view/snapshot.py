@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
 
@@ -20,14 +20,16 @@ from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
-from rli.view.file_listing import FileListing, FolderListing
+from rli.view.file_listing import FileListing, FolderListing, MetadataListing
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
 from rli.view.key_columns import KeyColumns
 from rli.view.scan import Scan, wanted_columns
 from rli.view.second_look import Told, read_again
+from rli.view.skipping import Skipping
 from rli.view.table_change import TableChange
+from rli.view.table_metadata import TableMetadata
 
 _PLAIN_KEYS: Final = (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.NONPARTITIONED)
 """Kinds of generators that take the text of a single record-key column as it is."""
@@ -40,26 +42,36 @@ class Snapshot:
     Attributes:
         table: its definition.
         timeline: the instants that count.
-        listing: names the data files; None for the folders of the table.
+        listing: names the data files; None for the folders of the table, or its metadata table.
+        metadata: the metadata table, for readers; None where it is off, and for writers, who look at the files themselves.
     """
 
     table: TableDefinition
     timeline: Timeline
     listing: FileListing | None = None
+    metadata: TableMetadata | None = field(default=None, compare=False)
 
     @classmethod
     def now(cls, table: TableDefinition) -> Snapshot:
         """The table as its timeline shows it at this moment."""
         return cls(table, table.load_timeline())
 
+    @classmethod
+    def for_reads(cls, table: TableDefinition) -> Snapshot:
+        """As ``now``, and where the table has a metadata table, what that tells is taken from there."""
+        timeline = table.load_timeline()
+        metadata = TableMetadata(table, timeline) if table.properties.metadata_partitions else None
+        return cls(table, timeline, metadata=metadata)
+
     def as_of(self, instant: str) -> Snapshot:
         """The table as it was at an instant."""
-        return replace(self, timeline=self.timeline.at(instant))
+        timeline = self.timeline.at(instant)
+        return replace(self, timeline=timeline, metadata=self.metadata and self.metadata.as_of(timeline))
 
     def reduced_to(self, instants: frozenset[str]) -> Snapshot:
         """The table as if, of the completed instants, only these existed."""
         kept = tuple(i for i in self.timeline.instants if not i.is_completed or i.time in instants)
-        return replace(self, timeline=replace(self.timeline, instants=kept))
+        return replace(self, timeline=replace(self.timeline, instants=kept), metadata=None)
 
     def change(self, instant: Instant) -> TableChange:
         """What a completed write, rollback or restore changed; the last write is read once, all others each time.
@@ -82,6 +94,9 @@ class Snapshot:
         """What the last completed write changed; None in a table without one. Raises as ``change``."""
         latest = self.timeline.latest_write
         return None if latest is None else self._change_of_write(latest)
+
+    def _last_written(self) -> list[str]:
+        return [] if self.last_change is None else [stat.path for stat in self.last_change.stats]
 
     @cached_property
     def schema(self) -> pa.Schema | None:
@@ -109,7 +124,12 @@ class Snapshot:
     def slices(self) -> FileSystemView:
         """The live slice of each file group."""
         storage = self.table.storage
-        return FileSystemView(self.listing or FolderListing(storage), storage, self.live_slices)
+        folders = FolderListing(storage)
+        listing = self.listing or folders
+        # The metadata table has forgotten files of the past that were cleaned since.
+        if self.listing is None and self.metadata is not None and not self.metadata.is_of_the_past:
+            listing = MetadataListing(self.metadata, folders, self._last_written)
+        return FileSystemView(listing, storage, self.live_slices, folders)
 
     @property
     def is_unwritten(self) -> bool:
@@ -200,12 +220,26 @@ class Snapshot:
         fields = [self.schema.field(name) for name in properties.record_key_fields]
         return KeyColumns(pa.schema(fields), self.table.key_generator, frozenset())
 
+    @property
+    def key_column_names(self) -> frozenset[str]:
+        """The columns that have each record's key; raises as ``record_keys``."""
+        return self.key_columns(with_meta_columns(self.schema or pa.schema([]))).copies | {RECORD_KEY}
+
     def _copies_of_keys(self, stored: pa.Schema) -> frozenset[str]:
         fields, kind = self.table.properties.record_key_fields, self.table.properties.key_generator
         # Other generators form keys of a single text in ways that differ from release to release.
         if len(fields) != 1 or kind not in _PLAIN_KEYS or fields[0] not in stored.names:
             return frozenset([RECORD_KEY])
         return frozenset([RECORD_KEY, fields[0]] if pa.types.is_string(stored.field(fields[0]).type) else [RECORD_KEY])
+
+    @property
+    def skipping(self) -> Skipping | None:
+        """Asks the metadata table which files may hold records of a filter; None where there is none."""
+        if self.metadata is None:
+            return None
+        return Skipping(
+            self.metadata, self.key_column_names if self.table.properties.populate_meta_fields else frozenset()
+        )
 
     def scan(self, columns: Sequence[str] | None = None, filters: object = None) -> Scan:
         """The records, or some columns of those that pass a filter, to be read in one of several ways.
@@ -223,7 +257,7 @@ class Snapshot:
             return Scan(self.table, self.slices, None, pa.schema([]), None, self.require_not_removed)
         wanted = wanted_columns(self.schema, columns)
         passes = Filter.of(filters, with_meta_columns(self.schema))
-        return Scan(self.table, self.slices, self.schema, wanted, passes, self.require_not_removed)
+        return Scan(self.table, self.slices, self.schema, wanted, passes, self.require_not_removed, self.skipping)
 
     def read(self, columns: Sequence[str] | None = None, filters: object = None) -> pa.Table:
         """All records at once; arguments and errors are those of ``scan`` and ``Scan.to_table``."""

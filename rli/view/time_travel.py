@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from itertools import takewhile
 
-from rli.errors import InstantNotFoundError
+from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.hudi.metadata.partitions import PartitionKind
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
 from rli.view.diff import first_changes, undone_writes, was_cleaned
@@ -55,13 +56,26 @@ def told_of_verified(table: TableDefinition, tell: Callable[[Snapshot], Told]) -
 
 
 def _whole(table: TableDefinition, as_of: str | None) -> Snapshot:
-    current = Snapshot.now(table)
+    snapshot = Snapshot.for_reads(table)
+    try:
+        return _whole_from(snapshot, as_of)
+    except CorruptTableError as error:
+        if snapshot.metadata is None:
+            raise
+        # A file that the commits tell of is missing from the list. If the folders have it, the list is to blame.
+        found = _whole_from(Snapshot.now(table), as_of)
+        snapshot.metadata.distrust(PartitionKind.FILES, error)
+        return found
+
+
+def _whole_from(current: Snapshot, as_of: str | None) -> Snapshot:
+    table = current.table
     KeptInstants(current.timeline).require_saved(as_of, has_archive=table.has_archive)
     while True:
         chosen = current if as_of is None else current.as_of(as_of)
         chosen.slices.list_all()
         # What was deleted before it could be listed is told by a timeline that is loaded after that.
-        current = Snapshot.now(table)
+        current = Snapshot.now(table) if chosen.metadata is None else Snapshot.for_reads(table)
         if as_of is not None:
             _require_begun(current, chosen)
             require_files_as_of(current, chosen)

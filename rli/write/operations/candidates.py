@@ -7,14 +7,14 @@ import pyarrow as pa
 from rli.commit.write_basis import WriteBasis
 from rli.errors import InvalidInputError
 from rli.filters.filter import Filter
-from rli.filters.predicates import And, Comparison, IsIn, Or, Predicate
-from rli.hudi.meta_columns import RECORD_KEY, with_meta_columns
+from rli.filters.named_values import named_strings
+from rli.filters.predicates import Predicate
+from rli.hudi.meta_columns import with_meta_columns
 from rli.index.locators import FileLocator, Locator, Unlocated
 from rli.locations import named_groups
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from rli.view.selection import Selection
-from rli.view.snapshot import Snapshot
 
 
 def candidate_slices(write: WriteBasis, passes: Filter) -> list[FileSlice]:
@@ -42,7 +42,7 @@ def _named_groups(write: WriteBasis, predicate: Predicate) -> set[FileGroupId] |
     # An index of files would read them. Records of expired keys are shown by reads, and not known to an index.
     if write.expired_before is not None or isinstance(write.locator, FileLocator):
         return None
-    keys = _named_keys(predicate, _key_columns(write.snapshot))
+    keys = named_strings(predicate, write.snapshot.key_column_names)
     if keys is None:
         return None
     try:
@@ -52,25 +52,3 @@ def _named_groups(write: WriteBasis, predicate: Predicate) -> set[FileGroupId] |
         return None
     columns = (found.column(name).combine_chunks() for name in ("partition_path", "file_id"))
     return {group for group in named_groups(*columns).groups if group is not None}
-
-
-def _key_columns(snapshot: Snapshot) -> frozenset[str]:
-    """The columns whose values are whole record keys."""
-    return snapshot.key_columns(with_meta_columns(snapshot.schema or pa.schema([]))).copies | {RECORD_KEY}
-
-
-def _named_keys(predicate: Predicate, columns: frozenset[str]) -> pa.Array | None:
-    """The record keys of which each matching record has one; None if the condition does not say."""
-    match predicate:
-        case And(parts):
-            return next((keys for part in parts if (keys := _named_keys(part, columns)) is not None), None)
-        case Or(parts):
-            each = [_named_keys(part, columns) for part in parts]
-            known = [keys for keys in each if keys is not None]
-            return pa.concat_arrays(known).unique() if len(known) == len(each) else None
-        case Comparison((name,), "==", value) if name in columns and value.is_valid and pa.types.is_string(value.type):
-            return pa.array([value.as_py()], pa.string())
-        case IsIn((name,), values) if name in columns and pa.types.is_string(values.type) and not values.null_count:
-            return values.unique()
-        case _:
-            return None

@@ -153,11 +153,11 @@ def _parts_of_records(
 ) -> list[Scan]:
     def plan(snapshot: Snapshot) -> list[Scan]:
         scan = _with_pushed(snapshot.scan(columns, options.filters), pushed)
-        # Tasks need not what was listed for the plan.
-        scan = replace(scan, require_not_removed=replace(snapshot).require_not_removed)
-        return [
-            replace(scan, slices={one.group: one for one in some}) for some in _balanced(scan.matching_slices(), cores)
-        ]
+        found = scan.matching_slices()
+        # Tasks need not what was listed for the plan, and files are chosen.
+        alone = replace(snapshot, metadata=None).require_not_removed
+        scan = replace(scan, require_not_removed=alone, skipping=None)
+        return [replace(scan, slices={one.group: one for one in some}) for some in _balanced(found, cores)]
 
     return opened_table(table).told(options.as_of, plan)
 

@@ -1,0 +1,94 @@
+"""Which file slices the metadata table proves to hold no record of a filter, without opening them."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from rli.column_index.key_filters import files_that_may_hold
+from rli.column_index.statistics import columns_with_statistics, files_that_may_match, partitions_that_may_match
+from rli.filters.named_values import named_strings
+from rli.filters.predicates import Predicate
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.views import DataFile
+from rli.view.explanation import Narrowed, PruningStep
+from rli.view.file_slice_reader import only_base_file
+from rli.view.file_slices import FileSlice
+from rli.view.table_metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Skipping:
+    """Asks the partitions of the metadata table one after the other, each about the slices that are left.
+
+    A file that a partition does not know, as one that is newer than the metadata table, is left.
+
+    Attributes:
+        metadata: of the state that is read.
+        key_columns: names of the columns that have each record's key.
+    """
+
+    metadata: TableMetadata
+    key_columns: frozenset[str]
+
+    def steps(self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]) -> Iterator[Narrowed]:
+        """What each partition leaves that can be asked, in order.
+
+        Args:
+            predicate: of the filter.
+            schema: of the table's records, with meta columns.
+            slices: live slices.
+        """
+        left = slices
+        for step, narrow in (
+            (PruningStep.PARTITION_STATS, partial(self._by_partition_statistics, predicate, schema)),
+            (PruningStep.COLUMN_STATS, partial(self._by_column_statistics, predicate, schema)),
+            (PruningStep.BLOOM_FILTERS, partial(self._by_bloom_filters, predicate)),
+        ):
+            kept = narrow(left) if left else None
+            if kept is not None:
+                left = kept
+                yield Narrowed(step, left)
+
+    def _by_partition_statistics(
+        self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
+    ) -> list[FileSlice] | None:
+        # They describe the present state.
+        if self.metadata.is_of_the_past or not columns_with_statistics(predicate, schema):
+            return None
+        paths = sorted({one.group.partition_path for one in slices})
+        kept = self.metadata.ask(
+            PartitionKind.PARTITION_STATS, lambda reader: partitions_that_may_match(reader, predicate, schema, paths)
+        )
+        return None if kept is None else [one for one in slices if one.group.partition_path in set(kept)]
+
+    def _by_column_statistics(
+        self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
+    ) -> list[FileSlice] | None:
+        if not columns_with_statistics(predicate, schema):
+            return None
+        files = _files(slices)
+        kept = self.metadata.ask(
+            PartitionKind.COLUMN_STATS, lambda reader: files_that_may_match(reader, predicate, schema, files)
+        )
+        return _chosen(slices, kept)
+
+    def _by_bloom_filters(self, predicate: Predicate, slices: Sequence[FileSlice]) -> list[FileSlice] | None:
+        keys = named_strings(predicate, self.key_columns)
+        if keys is None:
+            return None
+        files = _files(slices)
+        kept = self.metadata.ask(PartitionKind.BLOOM_FILTERS, lambda reader: files_that_may_hold(reader, keys, files))
+        return _chosen(slices, kept)
+
+
+def _files(slices: Sequence[FileSlice]) -> list[DataFile]:
+    return [(one.group.partition_path, posixpath.basename(only_base_file(one).path)) for one in slices]
+
+
+def _chosen(slices: Sequence[FileSlice], kept: Sequence[bool] | None) -> list[FileSlice] | None:
+    return None if kept is None else [one for one, is_kept in zip(slices, kept, strict=True) if is_kept]

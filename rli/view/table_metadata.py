@@ -1,0 +1,95 @@
+"""What the metadata table of a table tells readers of one state. Where it cannot be read, folders and footers tell instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from rli.errors import InstantNotFoundError, RliError
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.properties import load_properties
+from rli.hudi.timeline.timeline import Timeline
+from rli.telemetry import events, metrics
+from rli.view.definition import TableDefinition
+
+Told = TypeVar("Told")
+
+_ATTEMPTS: Final = 2
+"""A file of the metadata table may go while it is read, after a compaction."""
+
+
+class TableMetadata:
+    """The metadata table as readers of one state use it, partition by partition, as long as each can be read.
+
+    Who keeps the metadata table takes a partition off the table's list before a commit that the partition lacks. So a
+    partition that the list has after the timeline was loaded has each commit of that timeline.
+
+    Args:
+        table: the table.
+        timeline: of the table; loaded before, with all its instants, but those behind ``Timeline.as_of``.
+    """
+
+    def __init__(self, table: TableDefinition, timeline: Timeline) -> None:
+        self._table = table
+        self._timeline = timeline
+        self._reader: MetadataTableReader | None = None
+        self._partitions: frozenset[str] | None = None
+
+    @property
+    def is_of_the_past(self) -> bool:
+        """Whether the state is an earlier one: then only what is said of single files holds."""
+        return self._timeline.as_of is not None
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """The partitions of the metadata table that can be asked."""
+        if self._partitions is None:
+            self._partitions = frozenset(self._listed())
+        return self._partitions
+
+    def as_of(self, timeline: Timeline) -> TableMetadata:
+        """For readers of an earlier state."""
+        return TableMetadata(self._table, timeline)
+
+    def ask(self, partition: str, question: Callable[[MetadataTableReader], Told]) -> Told | None:
+        """The answer of a partition; None if there is no such partition, or it is broken: then a warning is logged.
+
+        Args:
+            partition: of the metadata table.
+            question: asks the reader.
+        """
+        for attempt in range(_ATTEMPTS):
+            if partition not in self.partitions:
+                return None
+            try:
+                return question(self._opened())
+            except InstantNotFoundError as error:
+                self._reader = None
+                if attempt + 1 == _ATTEMPTS:
+                    self._give_up(partition, error)
+            except Exception as error:  # noqa: BLE001  (whatever is broken there, the table itself can be read)
+                self._give_up(partition, error)
+        return None
+
+    def distrust(self, partition: str, error: RliError) -> None:
+        """Ask a partition no more, because the table itself says otherwise; a warning is logged."""
+        self._give_up(partition, error)
+
+    def _opened(self) -> MetadataTableReader:
+        if self._reader is None:
+            self._reader = MetadataTableReader(self._table.storage, self._timeline, self._table.properties)
+        return self._reader
+
+    def _listed(self) -> tuple[str, ...]:
+        return load_properties(self._table.storage).metadata_partitions
+
+    def _give_up(self, partition: str, error: Exception) -> None:
+        self._partitions = self.partitions - {partition}
+        # Others may have switched it off meanwhile.
+        if partition in self._listed():
+            metrics.METADATA_FAILURES.add(1, partition=partition)
+            events.METADATA_UNUSED.log(table=self._table.location, partition=partition, cause=error)
+
+    def __reduce__(self) -> tuple[type[TableMetadata], tuple[TableDefinition, Timeline]]:
+        # Another process reads for itself.
+        return TableMetadata, (self._table, self._timeline)
