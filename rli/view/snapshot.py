@@ -59,9 +59,9 @@ class Snapshot:
     @classmethod
     def for_reads(cls, table: TableDefinition) -> Snapshot:
         """As ``now``, and where the table has a metadata table, what that tells is taken from there."""
-        timeline = table.load_timeline()
-        metadata = TableMetadata(table, timeline) if table.properties.metadata_partitions else None
-        return cls(table, timeline, metadata=metadata)
+        snapshot = cls.now(table)
+        has_metadata = bool(table.properties.metadata_partitions)
+        return replace(snapshot, metadata=TableMetadata(table, snapshot.timeline) if has_metadata else None)
 
     def as_of(self, instant: str) -> Snapshot:
         """The table as it was at an instant."""
