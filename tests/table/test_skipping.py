@@ -1,0 +1,176 @@
+"""What the metadata table leaves out holds no record of the filter, whatever Hudi has written into it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rli
+from rli import PruningStep, Table
+from rli.filters.filter import Filter
+from rli.hudi.meta_columns import with_meta_columns
+from rli.hudi.properties import Key, load_properties, save_properties
+from rli.storage import Storage
+from rli.table.table import opened_table
+from rli.view.snapshot import Snapshot
+from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
+from tests.support.soak import FACTOR
+
+TABLES = (*METADATA_TABLES, "v9_gaps")
+_LONG = "x" * 6000
+_EDGES: dict[str, list[Any]] = {
+    "string": ["", "a", "b", "\uffff", "\U00010000", _LONG, _LONG + "a"],
+    "double": [0.0, 1.0, -1.5, 5.0, 7.0, 1999.0],
+    "float": [0.0, 1.0, -1.5, 5.0],
+    "int64": [0, 1, -1, 2**62],
+    "int32": [0, 1, -1],
+    "date32[day]": [dt.date(1, 1, 1), dt.date(1582, 10, 10), dt.date(2024, 1, 1)],
+    "timestamp[us, tz=UTC]": [dt.datetime(1500, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)],
+    "decimal128(12, 2)": [Decimal("0.00"), Decimal("-3.99")],
+}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
+    folder = tmp_path_factory.mktemp("tables")
+    return {name: rli.open_table(unpack_metadata_table(name, folder / name)) for name in TABLES}
+
+
+@pytest.fixture(scope="module")
+def full(tables: dict[str, Table]) -> dict[str, pa.Table]:
+    """All records of the files in the folders."""
+    return {name: Snapshot.now(opened_table(table).definition).read() for name, table in tables.items()}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@given(data=st.data())
+@settings(max_examples=40 * FACTOR, deadline=None)
+def test_skipping_loses_no_record(
+    tables: dict[str, Table], full: dict[str, pa.Table], name: str, data: st.DataObject
+) -> None:
+    filters = data.draw(conditions(full[name]))
+    passes = Filter.of(filters, with_meta_columns(full[name].schema))
+    assert passes is not None
+    expected = ids(full[name].filter(passes.expression))
+    scan = tables[name].scan(filters=filters)
+    assert ids(scan.to_table()) == ids(tables[name].read(filters=filters)) == expected, filters
+    assert scan.explain().files.total == len(tables[name].scan().files())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_skipping_holds_for_the_past(tables: dict[str, Table], name: str) -> None:
+    table = tables[name]
+    # In the others, files of earlier commits were cleaned.
+    for entry in table.history()[-1:] if name != "v9_gaps" else table.history():
+        past = table.read(as_of=entry.time)
+        for limit in (1, 3, 5):
+            filters = f"ts > {limit}"
+            assert ids(table.read(filters=filters, as_of=entry.time)) == ids(
+                past.filter(pa.compute.field("ts") > limit)
+            )
+
+
+def conditions(records: pa.Table) -> st.SearchStrategy[str]:
+    """Filters in SQL over the columns of a table, with values that are there and values at the edges."""
+    usable = [field for field in records.schema if str(field.type) in _EDGES]
+    single = st.sampled_from(usable).flatmap(lambda field: comparisons(field, records))
+    return st.recursive(
+        single,
+        lambda inner: st.one_of(
+            inner.map(lambda one: f"not ({one})"),
+            st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(
+                lambda parts: f"({parts[0]}) {parts[1]} ({parts[2]})"
+            ),
+        ),
+        max_leaves=4,
+    )
+
+
+def comparisons(field: pa.Field, records: pa.Table) -> st.SearchStrategy[str]:
+    stored = [value for value in records[field.name].unique().to_pylist() if value is not None and str(value) != "nan"]
+    values = st.sampled_from([*stored, *_EDGES[str(field.type)]]).map(literal)
+    name = field.name
+    forms = [
+        st.tuples(st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), values).map(
+            lambda one: f"{name} {one[0]} {one[1]}"
+        ),
+        st.lists(values, min_size=1, max_size=3).map(lambda some: f"{name} in ({', '.join(some)})"),
+        st.sampled_from([f"{name} is null", f"{name} is not null"]),
+    ]
+    if pa.types.is_string(field.type):
+        forms.append(st.sampled_from(["a%", "%b", "x%", "_", "%"]).map(lambda pattern: f"{name} like '{pattern}'"))
+    if pa.types.is_integer(field.type):
+        forms.append(st.integers(-2, 9).map(lambda number: f"cast({name} as double) > {number + 0.5}"))
+    return st.one_of(forms)
+
+
+def literal(value: Any) -> str:
+    if isinstance(value, str):
+        escaped = value.replace("'", "''")
+        return f"'{escaped}'"
+    return f"'{value.isoformat()}'" if isinstance(value, dt.date) else str(value)
+
+
+def ids(records: pa.Table) -> list[str]:
+    return sorted(records["id"].to_pylist())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return rli.open_table(unpack_metadata_table("v9", tmp_path))
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    with caplog.at_level(logging.WARNING, "rli"):
+        yield caplog
+
+
+def metadata_warnings(warnings: pytest.LogCaptureFixture) -> set[str]:
+    return {record.rli_partition for record in warnings.records if record.rli_event == "metadata.unused"}
+
+
+def test_explanation_names_partitions_of_metadata(table: Table) -> None:
+    found = table.scan(filters="id = 'nobody' and ts >= 1").explain().files
+    assert list(found.pruned)[1:4] == [PruningStep.PARTITION_STATS, PruningStep.COLUMN_STATS, PruningStep.BLOOM_FILTERS]
+    assert found.read == 0
+    assert found.pruned[PruningStep.FOOTERS] == 0
+
+
+@pytest.mark.parametrize("partition", ["files", "column_stats", "partition_stats", "bloom_filters"])
+def test_broken_partition_breaks_no_read(table: Table, warnings: pytest.LogCaptureFixture, partition: str) -> None:
+    expected = ids(table.read(filters="ts >= 1 and id = '3'"))
+    for file in Path(table.location, ".hoodie/metadata", partition).iterdir():
+        if not file.name.endswith("_partition_metadata"):
+            file.write_bytes(b"broken" * 20)
+    assert ids(table.read(filters="ts >= 1 and id = '3'")) == expected
+    assert metadata_warnings(warnings) == {partition}
+
+
+def test_list_without_last_commit_is_distrusted(tmp_path: Path, warnings: pytest.LogCaptureFixture) -> None:
+    table = rli.open_table(unpack_metadata_table("v9_gaps", tmp_path))
+    expected = ids(table.read())
+    timeline = Path(table.location, ".hoodie/metadata/.hoodie/timeline")
+    last = table.history()[-1].time
+    for file in timeline.glob(f"{last}*"):
+        file.unlink()
+    assert ids(table.read()) == expected
+    assert metadata_warnings(warnings) == {"files"}
+
+
+def test_unlisted_partitions_are_not_asked(table: Table, warnings: pytest.LogCaptureFixture) -> None:
+    storage = Storage(table.location)
+    save_properties(storage, load_properties(storage).changed({Key.METADATA_PARTITIONS: None}))
+    storage.delete_folder(".hoodie/metadata")
+    found = table.scan(filters="ts > 100").explain().files
+    assert PruningStep.COLUMN_STATS not in found.pruned
+    assert metadata_warnings(warnings) == set()
