@@ -136,7 +136,8 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixt
 
 
 def metadata_warnings(warnings: pytest.LogCaptureFixture) -> set[str]:
-    return {record.rli_partition for record in warnings.records if record.rli_event == "metadata.unused"}
+    unused = (vars(record) for record in warnings.records)
+    return {found["rli_partition"] for found in unused if found.get("rli_event") == "metadata.unused"}
 
 
 def test_explanation_names_partitions_of_metadata(table: Table) -> None:
