@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rli.index.record.alone.applying import apply_transactions
 from rli.index.record.alone.commits import IndexCommit, PendingTransaction, commits_in, pending_in
-from rli.index.record.alone.transaction import IndexTransaction
+from rli.index.record.alone.transaction import IndexTransaction, begin_transaction
 from rli.index.record.entries.purging import purge
 from rli.index.record.entries.self_check import IndexCheck
 from rli.index.record.record_index import RecordIndex
@@ -17,7 +17,7 @@ class IndexAlone(RecordIndex):
     """The index of a table that rli does not write."""
 
     def begin(self) -> IndexTransaction:
-        return IndexTransaction.begin(self)
+        return begin_transaction(self)
 
     def pending(self) -> list[PendingTransaction]:
         return pending_in(self)

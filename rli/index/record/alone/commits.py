@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Self
+from typing import Final
 
 from rli.errors import ConflictError, CorruptIndexError, UndecidedCommitError
 from rli.index.record.alone.applying import apply_transactions
@@ -40,21 +40,19 @@ class IndexCommit:
     metadata: Mapping[str, str] = field(default_factory=dict)
     index_behind: bool = False
 
-    @classmethod
-    def of(cls, record: LogRecord, *, is_behind: bool = False) -> Self:
-        """The commit that a record of the log is."""
-        staged = record.staged
-        return cls(
-            record.instant, record.first_sequence, staged.placed, staged.deleted, dict(record.metadata), is_behind
-        )
-
 
 NOTHING_COMMITTED: Final = IndexCommit(None, None, 0, 0)
 
 
+def commit_of(record: LogRecord, *, is_behind: bool = False) -> IndexCommit:
+    """The commit that a record of the log is."""
+    placed, deleted = record.staged.placed, record.staged.deleted
+    return IndexCommit(record.instant, record.first_sequence, placed, deleted, dict(record.metadata), is_behind)
+
+
 def commits_in(log: LogState) -> Iterator[IndexCommit]:
     """The transactions of a log, the newest first."""
-    return (IndexCommit.of(record) for record in log.newest_first() if record.action == TRANSACTION)
+    return (commit_of(record) for record in log.newest_first() if record.action == TRANSACTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +159,7 @@ def _committed(index: StoredEntries, prepared: Prepared, texts: Mapping[str, str
             instants=(prepared.instant,),
             remedy="if the table has its commit, place the records of that commit in a new transaction",
         )
-    return IndexCommit.of(record)
+    return commit_of(record)
 
 
 def applied_after_commit(index: StoredEntries, instant: str) -> bool:
@@ -177,7 +175,7 @@ def applied_after_commit(index: StoredEntries, instant: str) -> bool:
 def _finished(index: StoredEntries, committing: Prepared) -> IndexCommit:
     """Finish what is decided; if that fails, the next transaction does it."""
     try:
-        return IndexCommit.of(finish_commit(index, committing))
+        return commit_of(finish_commit(index, committing))
     except Exception as error:  # noqa: BLE001  (whatever it is, the commit is decided)
         events.TRANSACTION_BEHIND.log(index=index.url, instant=committing.instant, cause=error)
         staged = committing.staged

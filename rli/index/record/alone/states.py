@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rli.errors import ConflictError, InvalidInputError, LeaseLostError, RliError, UndecidedCommitError
 from rli.index.record.alone import staging
 from rli.index.record.alone.applying import apply_transactions
-from rli.index.record.alone.commits import IndexCommit, abort_prepared, applied_after_commit, commit_prepared
+from rli.index.record.alone.commits import IndexCommit, abort_prepared, applied_after_commit, commit_of, commit_prepared
 from rli.index.record.alone.key_check import KeyCheck
 from rli.index.record.alone.prepared import advance, transaction_draft, write_preparing
 from rli.index.record.alone.prepared_record import Prepared, State
@@ -158,7 +158,7 @@ class CommittingTransaction:
             if settled is None:
                 raise
             record = settled
-        return IndexCommit.of(record, is_behind=not applied_after_commit(self._begun.index, self._begun.instant))
+        return commit_of(record, is_behind=not applied_after_commit(self._begun.index, self._begun.instant))
 
     def abort(self) -> None:
         """Remove the staged changes.

@@ -75,15 +75,6 @@ class IndexTransaction:
         self.instant = instant
         self._state: _State | None = OpenTransaction(self._begun)
 
-    @classmethod
-    def begin(cls, index: StoredEntries) -> IndexTransaction:
-        """Bring the index up to its commit log and take a snapshot."""
-        # Before the snapshot: a decided commit is part of the past of this transaction, even if its writer died before
-        # the append.
-        finish_decided(index)
-        log = apply_transactions(index)
-        return cls(index, log.head, new_instant_time(datetime.now(UTC), log.instants.last))
-
     def tag(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
         """Where each record key lives, as of the snapshot; see ``RecordIndex.lookup``.
 
@@ -288,3 +279,12 @@ class IndexTransaction:
         else:
             # The error is what the caller is to see.
             self._end(state)
+
+
+def begin_transaction(index: StoredEntries) -> IndexTransaction:
+    """Bring the index up to its commit log and take a snapshot."""
+    # Before the snapshot: a decided commit is part of the past of this transaction, even if its writer died before the
+    # append.
+    finish_decided(index)
+    log = apply_transactions(index)
+    return IndexTransaction(index, log.head, new_instant_time(datetime.now(UTC), log.instants.last))
