@@ -99,16 +99,8 @@ def require_writable(properties: TableProperties) -> None:
             properties.is_set(Key.SLASH_SEPARATED_DATES),
             "the table's partition paths have a folder for each part of a date",
         ),
-        (
-            Key.ORDERING_FIELDS,
-            len(properties.ordering_fields) > 1,
-            "the table has several ordering fields",
-        ),
-        (
-            Key.MERGE_MODE,
-            properties.raw.get(Key.MERGE_MODE) == "CUSTOM",
-            "the table has custom merging",
-        ),
+        (Key.ORDERING_FIELDS, len(properties.ordering_fields) > 1, "the table has several ordering fields"),
+        (Key.MERGE_MODE, properties.raw.get(Key.MERGE_MODE) == "CUSTOM", "the table has custom merging"),
         (
             Key.PARTIAL_UPDATE_MODE,
             properties.raw.get(Key.PARTIAL_UPDATE_MODE, "NONE") != "NONE",
