@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
@@ -53,6 +53,8 @@ class Selection:
     schema: pa.Schema
     predicate: Predicate
     skipping: Skipping | None = None
+    _values: dict[str, dict[str, pa.Scalar]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Partition path → what it says."""
 
     def among(self, live: Sequence[FileSlice]) -> Iterator[list[Selected]]:
         """The selected ones of some slices, in order, as many at a time as footers are held.
@@ -100,7 +102,10 @@ class Selection:
         return any(column[0] not in told_by_paths for column in columns_of(self.predicate))
 
     def _known(self, file_slice: FileSlice) -> dict[str, pa.Scalar]:
-        return partition_values(self.table.properties, self.schema, file_slice.group.partition_path)
+        path = file_slice.group.partition_path
+        if path not in self._values:
+            self._values[path] = partition_values(self.table.properties, self.schema, path)
+        return self._values[path]
 
     def _whole(self, slices: Sequence[FileSlice]) -> list[Selected]:
         return [Selected(file_slice, whole_fragment(self.table, self.schema, file_slice)) for file_slice in slices]
