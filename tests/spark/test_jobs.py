@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -27,18 +28,19 @@ def kill_itself(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def descriptions(spark: SparkSession) -> list[str | None]:
-    """Of all jobs that Spark's UI shows, the newest first."""
+def jobs_of(spark: SparkSession) -> list[tuple[str | None, int]]:
+    """Description and number of tasks of all jobs that Spark's UI shows, the oldest first."""
     context = spark.sparkContext._jsc.sc()  # noqa: SLF001
     context.listenerBus().waitUntilEmpty()
-    jobs = context.statusStore().jobsList(None)
-    told = [jobs.apply(number).description() for number in range(jobs.size())]
-    return [one.get() if one.isDefined() else None for one in told]
+    found = context.statusStore().jobsList(None)
+    jobs = [found.apply(number) for number in range(found.size())]
+    told = [(job.description(), job.numTasks()) for job in jobs]
+    return [(name.get() if name.isDefined() else None, tasks) for name, tasks in told][::-1]
 
 
 def test_jobs_name_their_purpose(spark: SparkSession, table: rli.Table) -> None:
     frame = spark.sql("select 'a' id, 'x' city, 1L ts")
-    before = len(descriptions(spark))
+    before = len(jobs_of(spark))
     rli_spark.upsert(frame, table)
     spark.sparkContext.setJobDescription("nightly")
     try:
@@ -46,10 +48,20 @@ def test_jobs_name_their_purpose(spark: SparkSession, table: rli.Table) -> None:
         assert spark.sparkContext.getLocalProperty("spark.job.description") == "nightly"
     finally:
         spark.sparkContext.setJobDescription(None)  # type: ignore[arg-type]
-    named = descriptions(spark)
     own = [f"rli: {purpose}" for purpose in ("request", "compare fingerprints", "write group")]
     own += [f"nightly, rli: {stage}" for stage in ("request", "tag", "write")]
-    assert named[: len(named) - before][::-1] == own
+    assert [name for name, _ in jobs_of(spark)[before:]] == own
+
+
+def test_few_tasks_list_files(spark: SparkSession, table: rli.Table) -> None:
+    count, setting = 40, "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+    numbers = [str(number) for number in range(count)]
+    table.upsert(pa.table({"id": numbers, "city": numbers, "ts": [1] * count}))
+    before = len(jobs_of(spark))
+    assert rli_spark.read(spark, table).count() == count
+    [tasks] = [tasks for name, tasks in jobs_of(spark)[before:] if name and name.startswith("Listing")]
+    assert tasks <= 8
+    assert spark.conf.get(setting, None) is None
 
 
 def test_lost_executors_are_an_error() -> None:

@@ -26,6 +26,7 @@ from rli.view.snapshot import Snapshot
 from rli.view.stored_types import slices_by_types
 from rli_spark.reads.filters import Condition, passing, require_portable
 from rli_spark.reads.hadoop_paths import hadoop_paths
+from rli_spark.reads.listing import listing_in_few_tasks
 from rli_spark.reads.point_reads import look_up
 from rli_spark.session.arguments import require_session_and_table
 from rli_spark.session.batches import spark_schema
@@ -97,7 +98,8 @@ def _read_state(
         storage = snapshot.table.storage
         by_types = slices_by_types(storage, live, full)
         try:
-            frame = reduce(DataFrame.union, (_files(spark, storage, one, stored, full) for stored, one in by_types))
+            with listing_in_few_tasks(spark, len(live)):
+                frame = reduce(DataFrame.union, (_files(spark, storage, one, stored, full) for stored, one in by_types))
         except AnalysisException:
             # Spark looks for the files at once.
             snapshot.require_not_removed(live)

@@ -72,7 +72,8 @@ def _require_able_executors(spark: SparkSession) -> None:
     exec(_EXECUTOR_PROBE, names)  # noqa: S102  (a text of this module)
     tasks = max(1, context.defaultParallelism) * _PROBES_PER_CORE
     needed = (*_NEEDED, "pandas", "rli_spark")
-    answers = context.parallelize(range(tasks), tasks).mapPartitions(names["probe"](needed)).distinct().collect()
+    # Each answer comes to the driver: to leave repeated ones out before, Spark would start Python workers for a shuffle.
+    answers = set(context.parallelize(range(tasks), tasks).mapPartitions(names["probe"](needed)).collect())
     own = "{}.{}".format(*sys.version_info)
     lacking = sorted(
         f"{host}: {', '.join([f'Python {version}'] * (version != own) + [f'no module {name}' for name in missing])}"
