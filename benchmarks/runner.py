@@ -24,6 +24,7 @@ NAMES: Final = (
     "parquet_files",
     "hfile",
     "log_file",
+    "skipping",
     "point_reads",
     "changes",
     "upsert_memory",
