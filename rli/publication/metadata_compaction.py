@@ -46,9 +46,11 @@ def publish_compaction(folder: str, plan: PlannedCompaction, content: bytes, fen
     """
     storage = fence.table.storage
     storage.write_bytes(paths.compaction_plan(folder), plan.model_dump_json().encode())
-    flush_waiting(folder, plan.files, fence)
+    storage.flush(folders=[folder])
+    source = paths.birth_files(folder)
+    flush_waiting(source, plan.files, fence)
     fence.require_held()
-    bring_into_place(folder, plan.files, fence)
+    bring_into_place(source, plan.files, fence)
     fence.create(posixpath.join(METADATA_FOLDER, plan.completed), content)
     storage.delete_folder(folder)
 

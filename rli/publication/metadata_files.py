@@ -12,7 +12,6 @@ from typing import Protocol
 
 from rli.errors import LeaseLostError
 from rli.hudi.metadata.partitions import METADATA_FOLDER
-from rli.view import paths
 from rli.view.definition import TableDefinition
 
 
@@ -31,24 +30,24 @@ class ReplacesFiles(Protocol):
         """Write a file in place of the one of that name."""
 
 
-def flush_waiting(folder: str, files: Sequence[str], fence: ReplacesFiles) -> None:
-    """Make files survive a power cut, and all else that is in their folder.
+def flush_waiting(source: str, files: Sequence[str], fence: ReplacesFiles) -> None:
+    """Make files survive a power cut.
 
     Args:
-        folder: of ``paths.birth_folder``.
-        files: below ``paths.birth_files(folder)``.
+        source: folder that they wait in.
+        files: below it.
         fence: of the caller.
     """
-    waiting = [posixpath.join(paths.birth_files(folder), file) for file in files]
-    fence.table.storage.flush(files=waiting, folders={folder, *map(posixpath.dirname, waiting)})
+    waiting = [posixpath.join(source, file) for file in files]
+    fence.table.storage.flush(files=waiting, folders=set(map(posixpath.dirname, waiting)))
 
 
-def bring_into_place(folder: str, files: Sequence[str], fence: ReplacesFiles) -> None:
+def bring_into_place(source: str, files: Sequence[str], fence: ReplacesFiles) -> None:
     """Move files into the metadata table, in their order; that survives a power cut when this returns.
 
     Args:
-        folder: of ``paths.birth_folder``.
-        files: below ``paths.birth_files(folder)``, and then below the metadata table.
+        source: folder that they wait in.
+        files: below it, and then below the metadata table.
         fence: of the caller.
 
     Raises:
@@ -58,7 +57,7 @@ def bring_into_place(folder: str, files: Sequence[str], fence: ReplacesFiles) ->
     targets = [posixpath.join(METADATA_FOLDER, file) for file in files]
     try:
         for file, target in zip(files, targets, strict=True):
-            storage.move(posixpath.join(paths.birth_files(folder), file), target)
+            storage.move(posixpath.join(source, file), target)
     except FileNotFoundError as error:
         raise LeaseLostError(
             f"another writer took the lease over: table={fence.table.location}",

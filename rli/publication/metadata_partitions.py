@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
+from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
@@ -42,6 +43,7 @@ class PlannedPartitions(BaseModel):
         instant: of the deltacommit that makes them.
         is_first: the metadata table itself is new.
         files: those to bring into the metadata table's folder, in this order.
+        source: folder that they wait in.
     """
 
     version: Literal[1] = 1
@@ -49,15 +51,13 @@ class PlannedPartitions(BaseModel):
     instant: str
     is_first: bool
     files: tuple[str, ...]
+    source: str
 
 
-def add_partitions(
-    folder: str, plan: PlannedPartitions, definitions: Sequence[IndexDefinition], fence: ReplacesFiles
-) -> None:
+def add_partitions(plan: PlannedPartitions, definitions: Sequence[IndexDefinition], fence: ReplacesFiles) -> None:
     """Bring new partitions into the metadata table, and list them. The caller holds the lease.
 
     Args:
-        folder: of ``paths.birth_folder``; the files of the plan are below it.
         plan: what is to come.
         definitions: of the new partitions that have one.
         fence: of the caller.
@@ -65,13 +65,14 @@ def add_partitions(
     Raises:
         LeaseLostError: another writer took the lease over; it has removed what was begun.
     """
-    storage = fence.table.storage
+    storage, folder = fence.table.storage, paths.birth_folder(uuid4().hex)
     storage.write_bytes(paths.birth_plan(folder), plan.model_dump_json().encode())
-    flush_waiting(folder, plan.files, fence)
+    storage.flush(folders=[folder])
+    flush_waiting(plan.source, plan.files, fence)
     _change_properties(fence, inflight=plan.partitions)
     # What another engine has left of partitions that are not listed.
     _delete_folders(fence, plan.partitions, is_whole=plan.is_first)
-    bring_into_place(folder, plan.files, fence)
+    bring_into_place(plan.source, plan.files, fence)
     _change_definitions(fence, definitions, plan.partitions)
     _change_properties(fence, listed=plan.partitions)
     storage.delete_folder(folder)
@@ -99,13 +100,15 @@ def take_back_partitions(content: bytes, folder: str, fence: ReplacesFiles) -> N
 
     Args:
         content: of the plan's file.
-        folder: that the plan is in; no more files of it can be brought into place.
+        folder: that the plan is in.
         fence: of the caller, who holds the lease.
 
     Raises:
         CorruptTableError: the plan is damaged.
     """
     plan = _parsed(content, folder)
+    # From here on nobody else can bring more into place.
+    fence.table.storage.delete_folder(plan.source)
     table = fence.table.reloaded()
     absent = [partition for partition in plan.partitions if partition not in table.properties.metadata_partitions]
     if not absent:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
+from rli.coordination.requests import request_folder_of
+from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.metadata_table.status import MetadataStatus, metadata_status
 from rli.metadata_table.verify import Difference, Verification
-from rli.services.metadata_compaction import MetadataCompaction, compact_metadata, foretold_compaction
-from rli.services.metadata_table import (
-    MetadataChange,
+from rli.services.metadata_births import (
     NewPartitions,
-    disable_metadata,
     enable_metadata,
-    foretold_removal,
+    is_unchanged,
+    prepare_partitions,
+    publish_partitions,
 )
+from rli.services.metadata_compaction import MetadataCompaction, compact_metadata, foretold_compaction
+from rli.services.metadata_table import MetadataChange, disable_metadata, foretold_removal
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
 from rli.view.snapshot import Snapshot, told_of_now
+
+_SERVICE: Final = "metadata"
+
+_BESIDE_WRITERS: Final = 2
+"""How often partitions are built without the lease, before writers have to wait."""
 
 
 class MetadataOfTable:
@@ -36,7 +45,8 @@ class MetadataOfTable:
     ) -> MetadataChange:
         """Build partitions of the metadata table from the table's files; those that are there already stay.
 
-        Writers wait meanwhile. If the process dies, the table stays as it was, and the next call begins anew.
+        They are built beside writers, who wait for the last step alone. If others commit meanwhile, they are built again; the third
+        time, writers wait for all of it. If the process dies, the table stays as it was, and the next call begins anew.
 
         Args:
             partitions: "files" (always made), "column_stats", "partition_stats" (with "column_stats"), "bloom_filters",
@@ -63,8 +73,34 @@ class MetadataOfTable:
         # A text is a sequence of its letters.
         names = [partitions] if isinstance(partitions, str) else partitions
         wanted = NewPartitions(names, self._opened.scope, columns)
-        with self._opened.service("metadata", patience(timeout)) as (_, fence):
+        seconds = patience(timeout)
+        for _ in range(_BESIDE_WRITERS):
+            done = self._built_beside_writers(wanted, seconds, on_progress)
+            if done is not None:
+                return done
+        with self._opened.service(_SERVICE, seconds) as (_, fence):
             return enable_metadata(wanted, fence, on_progress)
+
+    def _built_beside_writers(
+        self, wanted: NewPartitions, seconds: float, on_progress: Callable[[int, int], None]
+    ) -> MetadataChange | None:
+        """As ``enable``, with the lease for the last step alone; None if the table changed meanwhile."""
+        table, index = self._opened.refreshed()
+        definition = table.reloaded().durable()
+        timeline = definition.load_timeline()
+        with request_folder_of(definition, index) as request:
+            try:
+                prepared = prepare_partitions(wanted, definition, request.path, on_progress)
+            except (CorruptTableError, InstantNotFoundError):
+                # Others may have cleaned a file away.
+                if is_unchanged(definition, timeline):
+                    raise
+                return None
+            if prepared is None:
+                return MetadataChange((), (), definition.properties.metadata_partitions)
+            with self._opened.service(_SERVICE, seconds) as (_, fence):
+                request.require_kept()
+                return publish_partitions(prepared, fence)
 
     def disable(
         self, partitions: Sequence[str] | None = None, *, timeout: float | None = None, dry_run: bool = False
@@ -83,7 +119,7 @@ class MetadataOfTable:
         names = [partitions] if isinstance(partitions, str) else partitions
         if dry_run:
             return foretold_removal(self._opened.reloaded(), names)
-        with self._opened.service("metadata", patience(timeout)) as (_, fence):
+        with self._opened.service(_SERVICE, patience(timeout)) as (_, fence):
             return disable_metadata(names, fence)
 
     def compact(self, *, timeout: float | None = None, dry_run: bool = False) -> MetadataCompaction:
@@ -104,7 +140,7 @@ class MetadataOfTable:
         """
         if dry_run:
             return foretold_compaction(self._opened.reloaded())
-        with self._opened.service("metadata", patience(timeout)) as (_, fence):
+        with self._opened.service(_SERVICE, patience(timeout)) as (_, fence):
             return compact_metadata(fence)
 
     def status(self) -> MetadataStatus:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypedDict
 from rli.durations import parse_duration
 from rli.errors import SettingsError
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange, Scope
-from rli.services.metadata_table import NewPartitions
+from rli.services.metadata_births import NewPartitions
 from rli.settings import DEFAULT_TOMBSTONES, MEBIBYTE, Maintenance
 
 _TARGET_FILE_SIZE: Final = 120 * MEBIBYTE

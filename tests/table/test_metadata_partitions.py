@@ -58,6 +58,22 @@ def test_listed_partitions_stay_as_they_are(table: Table) -> None:
     assert table.metadata.verify() == ()
 
 
+@pytest.mark.parametrize("commits", [1, 2])
+def test_commits_beside_the_build_are_in_it(table: Table, commits: int) -> None:
+    """After one, the partitions are built again; after two, while writers wait."""
+    other, numbers = open_table(table.location), iter(range(commits))
+
+    def commit_first(done: int, total: int) -> None:
+        if done == total and (number := next(numbers, None)) is not None:
+            other.upsert(records((f"beside {number}", "new", 1, 1.0)))
+            other.clean(keep_commits=1)
+
+    added = table.metadata.enable(_ALL, on_progress=commit_first).added
+    assert {*added} == {*_ALL}
+    assert next(numbers, None) is None
+    assert table.metadata.verify() == ()
+
+
 def test_removal_takes_what_needs_a_partition(table: Table) -> None:
     table.metadata.enable(_ALL)
     foretold = table.metadata.disable(["column_stats"], dry_run=True)

@@ -76,7 +76,7 @@ def enable(
     """Build partitions of the metadata table from the table's files: files, column_stats, partition_stats, bloom_filters, record_index.
 
     Default: files and column_stats; from table version 8 on, partition_stats, too. Partitions that are there already stay.
-    Writers wait meanwhile, and keep the partitions from then on.
+    Writers wait for the last step alone, and keep the partitions from then on.
     """
     names, chosen = _names(partitions), _names(columns)
     with _progress("reading files") as on_progress:

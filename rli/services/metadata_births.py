@@ -1,0 +1,301 @@
+"""New partitions of Hudi's metadata table, built beside writers or under the lease, and brought into it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+
+from rli.errors import ConflictError, InvalidInputError, UnsupportedTableError
+from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.reader import metadata_layout
+from rli.hudi.metadata.statistic_values import StatisticsVersion
+from rli.hudi.properties import TableProperties
+from rli.hudi.timeline.instant import new_instant_time
+from rli.hudi.timeline.timeline import Timeline, load_timeline
+from rli.metadata_table.birth import Birth
+from rli.metadata_table.indexed_columns import IndexedColumns, names_of_columns
+from rli.metadata_table.initial_records import InitialRecords
+from rli.model import Scope
+from rli.publication.fence import Fence
+from rli.publication.metadata_partitions import PlannedPartitions, add_partitions
+from rli.services.metadata_table import MetadataChange
+from rli.telemetry import events, metrics
+from rli.view import paths
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+
+KEPT_KINDS: Final = (
+    PartitionKind.FILES,
+    PartitionKind.COLUMN_STATS,
+    PartitionKind.PARTITION_STATS,
+    PartitionKind.BLOOM_FILTERS,
+    PartitionKind.RECORD_INDEX,
+)
+"""The partitions that rli makes, in the order in which it does."""
+
+_DEFAULT_KINDS: Final = (PartitionKind.FILES, PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS)
+_FIRST_VERSION_OF_STATISTICS_2: Final = 9
+_FIRST_VERSION_OF_PARTITION_STATS: Final = 8
+"""By default: Hudi 0.15, which writes tables of version 6, refuses to write one with such a partition."""
+
+_FIRST_VERSION_OF_PARTITIONED_INDEX: Final = 9
+_FIRST_INSTANT: Final = "0" * 17
+_FIRST_INSTANT_OF_LAYOUT_1: Final = "0" * 14
+_FIRST_SUFFIX: Final = 10
+_NEEDS: Final = {PartitionKind.PARTITION_STATS: PartitionKind.COLUMN_STATS}
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """What a caller wants of a metadata table.
+
+    Attributes:
+        names: of the partitions; None for those that Hudi makes by default in tables of the version.
+        scope: where a record key is unique: with ``PARTITION`` the record index is partitioned, too.
+        columns: that get statistics; None for the first 32 columns.
+    """
+
+    names: Collection[str] | None
+    scope: Scope
+    columns: Sequence[str] | None = None
+
+    def kinds(self, version: int) -> list[PartitionKind]:
+        """The partitions with those that they need, in their order.
+
+        Args:
+            version: of the table.
+
+        Raises:
+            InvalidInputError: rli does not make a partition of such a name.
+        """
+        if self.names is None:
+            has_partition_stats = version >= _FIRST_VERSION_OF_PARTITION_STATS
+            return [kind for kind in _DEFAULT_KINDS if has_partition_stats or kind is not PartitionKind.PARTITION_STATS]
+        unknown = sorted({*self.names} - {*KEPT_KINDS})
+        if unknown:
+            raise InvalidInputError(
+                f"rli makes no partition of this name in a metadata table: partition={unknown[0]}",
+                remedy=f"choose from {', '.join(KEPT_KINDS)}",
+            )
+        wanted = {PartitionKind.FILES, *map(PartitionKind, self.names)}
+        wanted |= {_NEEDS[kind] for kind in wanted if kind in _NEEDS}
+        return [kind for kind in KEPT_KINDS if kind in wanted]
+
+    def require_supported(self, properties: TableProperties) -> None:
+        """Pass partitions that tables of this version can have; raises ``InvalidInputError`` as ``kinds``.
+
+        Args:
+            properties: of the table.
+
+        Raises:
+            UnsupportedTableError: they have none of a kind.
+        """
+        version, kinds = properties.version, self.kinds(properties.version)
+        is_partitioned = self.scope is Scope.PARTITION
+        if PartitionKind.RECORD_INDEX in kinds and is_partitioned and version < _FIRST_VERSION_OF_PARTITIONED_INDEX:
+            raise UnsupportedTableError(
+                "record keys are unique in their partition alone, and tables of this version have no partitioned record "
+                f"index in their metadata table: table={properties.name} version={version}",
+                remedy="leave record_index out, or let Hudi upgrade the table",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPartitions:
+    """New partitions whose files wait to be brought into the metadata table.
+
+    Attributes:
+        plan: what is to come.
+        definitions: of the new partitions that have one.
+        state: of the table that they were built from.
+        seconds: that it took.
+    """
+
+    plan: PlannedPartitions
+    definitions: tuple[IndexDefinition, ...]
+    state: frozenset[tuple[str, str]]
+    seconds: float
+
+
+def prepare_partitions(
+    wanted: NewPartitions,
+    table: TableDefinition,
+    folder: str,
+    on_progress: Callable[[int, int], None] = lambda _, __: None,
+) -> PreparedPartitions | None:
+    """Build the partitions that the metadata table lacks, in a folder; None if it lacks none. No lease is needed.
+
+    Args:
+        wanted: the partitions.
+        table: as it is now; its storage waits for the disk.
+        folder: relative to the table; nobody else uses it.
+        on_progress: told how many of how many files of the table were read.
+
+    Raises:
+        ConflictError: another engine is writing.
+        CorruptTableError: a base file is missing or damaged.
+        InvalidInputError: there is no such partition or column, or a record key is in two partitions of the table.
+        UnsupportedTableError: tables of this version have no such partitions.
+    """
+    began, listed = time.monotonic(), table.properties.metadata_partitions
+    kinds = [kind for kind in wanted.kinds(table.properties.version) if kind not in listed]
+    if not kinds:
+        return None
+    wanted.require_supported(table.properties)
+    snapshot = Snapshot.now(table)
+    _require_no_other_writer(snapshot)
+    definitions = _definitions(wanted, snapshot, kinds)
+    known = load_index_definitions(table.storage, table.properties)
+    columns = IndexedColumns.of({**known, **{made.name: made for made in definitions}}, _schema(snapshot))
+    records = InitialRecords(snapshot, columns, wanted.scope is Scope.PARTITION)
+    birth = _birth(records, kinds, folder, is_first=PartitionKind.FILES in kinds)
+    files = birth.write(table.timeline_layout, _counted(records.files_to_read(kinds), on_progress))
+    plan = PlannedPartitions(
+        partitions=tuple(kinds), instant=birth.instant, is_first=birth.is_first, files=tuple(files), source=folder
+    )
+    return PreparedPartitions(plan, tuple(definitions), _state(table, snapshot.timeline), time.monotonic() - began)
+
+
+def publish_partitions(prepared: PreparedPartitions, fence: Fence) -> MetadataChange | None:
+    """Bring partitions into the metadata table; None if the table has changed since they were built: then nothing is done.
+
+    Args:
+        prepared: the partitions.
+        fence: of the caller, who holds the lease.
+
+    Raises:
+        ConflictError: another engine is writing.
+        LeaseLostError: another writer took the lease over; nothing was added.
+    """
+    table = fence.table.reloaded()
+    snapshot = Snapshot.now(table)
+    if _state(table, snapshot.timeline) != prepared.state:
+        return None
+    _require_no_other_writer(snapshot)
+    plan = prepared.plan
+    add_partitions(plan, prepared.definitions, fence)
+    metrics.SERVICES.add(1, service="metadata")
+    events.METADATA_ENABLED.log(table=table.location, partitions=plan.partitions, seconds=prepared.seconds)
+    return MetadataChange(plan.partitions, (), fence.table.reloaded().properties.metadata_partitions)
+
+
+def enable_metadata(
+    wanted: NewPartitions, fence: Fence, on_progress: Callable[[int, int], None] = lambda _, __: None
+) -> MetadataChange:
+    """Build the partitions that the metadata table lacks, and bring them into it, while nobody else writes.
+
+    Args:
+        wanted: the partitions.
+        fence: of the caller, who holds the lease.
+        on_progress: as for ``prepare_partitions``.
+
+    Raises:
+        RliError: as ``prepare_partitions`` and ``publish_partitions``.
+    """
+    table, folder = fence.table.reloaded(), paths.birth_folder(uuid4().hex)
+    try:
+        prepared = prepare_partitions(wanted, table, paths.birth_files(folder), on_progress)
+        done = None if prepared is None else publish_partitions(prepared, fence)
+    finally:
+        table.storage.delete_folder(folder)
+    return MetadataChange((), (), table.properties.metadata_partitions) if done is None else done
+
+
+def is_unchanged(prepared_for: TableDefinition, timeline: Timeline) -> bool:
+    """Whether nothing has completed in a table since its timeline was loaded."""
+    return _state(prepared_for.reloaded(), prepared_for.load_timeline()) == _state(prepared_for, timeline)
+
+
+def _state(table: TableDefinition, timeline: Timeline) -> frozenset[tuple[str, str]]:
+    """What new partitions depend on: the completed instants of both timelines, and the partitions that are there."""
+    metadata = load_timeline(table.storage, metadata_layout(table.timeline_layout))
+    listed = ((name, "partition") for name in table.properties.metadata_partitions)
+    own = ((instant.time, f"metadata {instant.action}") for instant in metadata.completed)
+    return frozenset([*((instant.time, instant.action) for instant in timeline.completed), *own, *listed])
+
+
+def _require_no_other_writer(snapshot: Snapshot) -> None:
+    """Raise ``ConflictError`` for a write of another engine, which would not know of the new partitions when it commits."""
+    storage = snapshot.table.storage
+    for instant in snapshot.timeline.pending:
+        if instant.is_write and not storage.exists(paths.work_folder(instant.time)):
+            raise ConflictError(
+                f"another engine is writing, and does not know of a new metadata table: instant={instant.time} "
+                f"action={instant.action}",
+                remedy="wait until it has committed, or let Hudi roll back what a dead writer left",
+            )
+
+
+def _definitions(wanted: NewPartitions, snapshot: Snapshot, kinds: Collection[PartitionKind]) -> list[IndexDefinition]:
+    """Definitions of new partitions; those without one leave none."""
+    found = []
+    if PartitionKind.COLUMN_STATS in kinds:
+        has_second = snapshot.table.properties.version >= _FIRST_VERSION_OF_STATISTICS_2
+        version = StatisticsVersion.V2 if has_second else StatisticsVersion.V1
+        names = names_of_columns(_schema(snapshot), wanted.columns)
+        kind = PartitionKind.COLUMN_STATS.value
+        found.append(IndexDefinition(kind, kind, kind, names, version=version.value))
+    if PartitionKind.RECORD_INDEX in kinds:
+        kind, is_partitioned = PartitionKind.RECORD_INDEX.value, wanted.scope is Scope.PARTITION
+        found.append(IndexDefinition(kind, kind, options={"isPartitioned": "true" if is_partitioned else "false"}))
+    return found
+
+
+def _schema(snapshot: Snapshot) -> pa.Schema:
+    return snapshot.schema or pa.schema([])
+
+
+def _birth(records: InitialRecords, kinds: Sequence[PartitionKind], folder: str, *, is_first: bool) -> Birth:
+    table, data = records.snapshot.table, records.snapshot.timeline
+    metadata = load_timeline(table.storage, metadata_layout(table.timeline_layout))
+    used = max(data.latest_time or "", metadata.latest_time or "")
+    now = new_instant_time(table.now(), used or None)
+    return Birth(
+        records,
+        kinds,
+        table.storage,
+        folder,
+        instant=_first_instant(data) if is_first else _instant_of_birth(data, metadata, now),
+        completion_time=new_instant_time(table.now(), now),
+        # Three numbers, as Hudi's names of log files have them.
+        token=f"{now[:8]}-{now[8:]}-0",
+        is_first=is_first,
+    )
+
+
+def _first_instant(data: Timeline) -> str:
+    """Before all instants of the table: its commits stand above the base files."""
+    if data.layout.keeps_completion_times:
+        return _FIRST_INSTANT
+    last = max((instant.time for instant in data.completed_writes), default=_FIRST_INSTANT_OF_LAYOUT_1)
+    return f"{last}{_FIRST_SUFFIX:03d}"
+
+
+def _instant_of_birth(data: Timeline, metadata: Timeline, now: str) -> str:
+    """For a partition that joins others: above what is there, and the last completion of the table if that will do.
+
+    A later one would be taken for that of a commit which the reader of a state of the table does not know yet.
+    """
+    if data.layout.keeps_completion_times:
+        last = data.latest_time or ""
+        return last if last > (metadata.latest_time or "") else now
+    last = max((instant.time for instant in data.completed_writes), default=_FIRST_INSTANT_OF_LAYOUT_1)
+    taken = {instant.time for instant in metadata.instants}
+    return next(f"{last}{n:03d}" for n in range(_FIRST_SUFFIX, 1000) if f"{last}{n:03d}" not in taken)
+
+
+def _counted(total: int, on_progress: Callable[[int, int], None]) -> Callable[[], None]:
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        on_progress(done, total)
+
+    return count
