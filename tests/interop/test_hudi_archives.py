@@ -69,6 +69,8 @@ def _archived_commits(history: History) -> set[str]:
 def _archive_twice(history: History, folder: Path) -> None:
     """An archive that is killed when it has written to the archive, and the next, which repeats it."""
     timeline = history.path / ".hoodie"
+    # No archive passes the last compaction of the metadata table that Hudi has made.
+    history.table.metadata.compact()
     before = Path(shutil.copytree(timeline, folder))
     history.table.archive(keep_commits=2)
     for path in before.iterdir():
@@ -112,6 +114,7 @@ def test_hudi_continues_after_our_archive(engine: HudiEngine, tmp_path: Path) ->
     _require_all_agree(engine, history)
     assert not lists or _shown_by_hudi(engine, history) >= archived
     _our_upserts(history, 16, 17, 18)
+    history.table.metadata.compact()
     assert history.table.archive(keep_commits=2).instants_archived
     _require_all_agree(engine, history)
     archived |= _archived_commits(history)
@@ -123,6 +126,7 @@ def test_hudi_continues_after_our_archive(engine: HudiEngine, tmp_path: Path) ->
     assert len(_archived_commits(history)) > before
     assert not lists or _shown_by_hudi(engine, history) > archived
     _our_upserts(history, 23)
+    history.table.metadata.compact()
     assert history.table.archive(keep_commits=1).instants_archived
     _require_all_agree(engine, history)
     history.table.close()
