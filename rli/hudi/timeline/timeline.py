@@ -22,7 +22,7 @@ _FILE_NAME: Final = re.compile(
     re.ASCII,
 )
 _STATE_RANK: Final = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
-_TIME_LENGTHS: Final = range(14, 24)
+_TIME_LENGTHS: Final = frozenset({*range(14, 21), 23})
 """The metadata table of version 6 adds three digits for a birth, and three more for a compaction of it."""
 
 _MOST_REMEMBERED: Final = 1024
