@@ -59,7 +59,7 @@ def test_listed_partitions_stay_as_they_are(table: Table) -> None:
 
 
 @pytest.mark.parametrize("commits", [1, 2])
-def test_commits_beside_the_build_are_in_it(table: Table, commits: int) -> None:
+def test_commits_beside_the_build_count(table: Table, commits: int) -> None:
     """After one, the partitions are built again; after two, while writers wait."""
     other, numbers = open_table(table.location), iter(range(commits))
 
