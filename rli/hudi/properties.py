@@ -106,6 +106,7 @@ class TableProperties:
         populate_meta_fields: whether the meta columns hold values.
         base_file_format: in capitals.
         metadata_partitions: partitions of the metadata table that readers rely on; empty if it is off.
+        metadata_partitions_inflight: those that are being built: writers keep them, readers do not use them.
         timeline_path: folder of the timeline of layout 2, below ``.hoodie``.
         create_schema: Avro schema from the table's creation; None where it was not kept.
         raw: all entries of the file.
@@ -124,6 +125,7 @@ class TableProperties:
     populate_meta_fields: bool
     base_file_format: str
     metadata_partitions: tuple[str, ...]
+    metadata_partitions_inflight: tuple[str, ...]
     timeline_path: str
     create_schema: str | None
     raw: Mapping[str, str]
@@ -158,6 +160,7 @@ class TableProperties:
             populate_meta_fields=_flag(raw, Key.POPULATE_META_FIELDS, default=True),
             base_file_format=(raw.get(Key.BASE_FILE_FORMAT) or "PARQUET").upper(),
             metadata_partitions=_fields(raw, Key.METADATA_PARTITIONS),
+            metadata_partitions_inflight=_fields(raw, Key.METADATA_PARTITIONS_INFLIGHT),
             timeline_path=raw.get(Key.TIMELINE_PATH) or "timeline",
             create_schema=raw.get(Key.CREATE_SCHEMA) or None,
             raw=dict(raw),
@@ -167,6 +170,11 @@ class TableProperties:
     def ordering_field(self) -> str | None:
         """The first of the ordering fields; rli writes no tables with several."""
         return self.ordering_fields[0] if self.ordering_fields else None
+
+    @property
+    def all_metadata_partitions(self) -> tuple[str, ...]:
+        """The partitions of the metadata table that writers keep: those that readers rely on, and those that are being built."""
+        return tuple(dict.fromkeys((*self.metadata_partitions, *self.metadata_partitions_inflight)))
 
     def changed(self, changes: Mapping[str, str | None]) -> TableProperties:
         """The properties with entries set, or removed where the value is None."""

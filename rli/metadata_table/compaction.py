@@ -88,7 +88,7 @@ class Compaction:
 
 def changed_groups(reader: MetadataTableReader) -> Iterator[tuple[str, GroupSlice]]:
     """The file groups that log files have changed, each behind its partition; raises as ``MetadataTableReader.groups``."""
-    for partition in dict.fromkeys((*reader.partitions, *reader.inflight_partitions)):
+    for partition in reader.all_partitions:
         for group in reader.groups(partition):
             if any(log.size > _EMPTY_LOG_BYTES for log in group.logs):
                 yield partition, group

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,15 +16,14 @@ from rli.hudi.timeline.instant import Action
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.model import Scope
 
-_KEPT = frozenset(
-    {
-        PartitionKind.FILES,
-        PartitionKind.COLUMN_STATS,
-        PartitionKind.PARTITION_STATS,
-        PartitionKind.BLOOM_FILTERS,
-        PartitionKind.RECORD_INDEX,
-    }
+KEPT_KINDS: Final = (
+    PartitionKind.FILES,
+    PartitionKind.COLUMN_STATS,
+    PartitionKind.PARTITION_STATS,
+    PartitionKind.BLOOM_FILTERS,
+    PartitionKind.RECORD_INDEX,
 )
+"""The partitions that rli makes and keeps, in the order in which it makes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class KeptPartitions:
             definitions: of its indexes.
             scope: in which a record key is unique.
         """
-        names = dict.fromkeys((*reader.partitions, *reader.inflight_partitions))
+        names = reader.all_partitions
         if reason := _why_none(reader):
             return cls((), dict.fromkeys(names, reason))
         found = {name: _why_not(name, reader, definitions, scope) for name in names}
-        return cls(tuple(names)).without({name: reason for name, reason in found.items() if reason})
+        return cls(names).without({name: reason for name, reason in found.items() if reason})
 
     def without(self, dropped: Mapping[str, str]) -> KeptPartitions:
         """The same, with these dropped, too: name → reason. Without the lists of files, nothing is left."""
@@ -81,7 +81,7 @@ def _why_none(reader: MetadataTableReader) -> str:
 def _why_not(name: str, reader: MetadataTableReader, definitions: Mapping[str, IndexDefinition], scope: Scope) -> str:
     """Why a partition cannot be kept; "" if it can."""
     kind, definition = kind_of(name), definitions.get(name)
-    if kind not in _KEPT:
+    if kind not in KEPT_KINDS:
         return "rli does not keep partitions of this kind"
     is_global = definition is None or not definition.is_partitioned
     if kind is PartitionKind.RECORD_INDEX and is_global and scope is Scope.PARTITION:

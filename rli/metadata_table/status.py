@@ -79,7 +79,7 @@ def metadata_status(snapshot: Snapshot) -> MetadataStatus:
 
 
 def _partitions(reader: MetadataTableReader) -> Iterator[PartitionStatus]:
-    for name in (*reader.partitions, *reader.inflight_partitions):
+    for name in reader.all_partitions:
         if kind_of(name) is None:
             yield PartitionStatus(name, PartitionState.UNKNOWN, 0, 0, 0, None)
             continue

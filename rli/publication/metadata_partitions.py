@@ -26,7 +26,7 @@ from rli.hudi.metadata.index_definitions import (
 )
 from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
 from rli.hudi.metadata.reader import metadata_layout
-from rli.hudi.properties import PROPERTIES_PATH, Key, TableProperties
+from rli.hudi.properties import PROPERTIES_PATH, Key
 from rli.hudi.timeline.instant import Action
 from rli.publication.metadata_files import ReplacesFiles, bring_into_place, flush_waiting
 from rli.view import paths
@@ -134,7 +134,7 @@ def _change_properties(
 ) -> None:
     """Let partitions be built, be relied on, or be neither, in one step; other properties stay as they are now."""
     properties = fence.table.reloaded().properties
-    present, built = {*properties.metadata_partitions}, {*inflight_partitions(properties)}
+    present, built = {*properties.metadata_partitions}, {*properties.metadata_partitions_inflight}
     present, built = present - {*unlisted} | {*listed}, built - {*unlisted} - {*listed} | {*inflight}
     changed = properties.changed(
         {
@@ -145,12 +145,6 @@ def _change_properties(
     )
     if changed != properties:
         fence.replace(PROPERTIES_PATH, format_properties(changed.raw))
-
-
-def inflight_partitions(properties: TableProperties) -> tuple[str, ...]:
-    """Partitions of the metadata table that are being built."""
-    names = properties.raw.get(Key.METADATA_PARTITIONS_INFLIGHT, "").split(_SEPARATOR)
-    return tuple(name.strip() for name in names if name.strip())
 
 
 def _change_definitions(fence: ReplacesFiles, added: Iterable[IndexDefinition], changed: Iterable[str]) -> None:

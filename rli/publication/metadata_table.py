@@ -16,7 +16,7 @@ from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
 from rli.metadata_table.kept_partitions import KeptPartitions
 from rli.metadata_table.upkeep import NOTHING_KEPT, Upkeep, Upkept
 from rli.publication.metadata_files import ReplacesFiles
-from rli.publication.metadata_partitions import inflight_partitions, remove_partitions
+from rli.publication.metadata_partitions import remove_partitions
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
@@ -62,7 +62,7 @@ def let_go(partitions: KeptPartitions, fence: ReplacesFiles) -> None:
     """
     if partitions.keeps_nothing:
         table = fence.table.reloaded()
-        listed = (*table.properties.metadata_partitions, *inflight_partitions(table.properties))
+        listed = table.properties.all_metadata_partitions
         if listed or table.storage.exists(METADATA_FOLDER):
             remove_partitions([PartitionKind.FILES, *listed], fence)
     elif partitions.dropped:

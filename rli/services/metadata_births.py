@@ -21,6 +21,7 @@ from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.metadata_table.birth import Birth
 from rli.metadata_table.indexed_columns import IndexedColumns, names_of_columns
 from rli.metadata_table.initial_records import InitialRecords
+from rli.metadata_table.kept_partitions import KEPT_KINDS
 from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.publication.metadata_partitions import PlannedPartitions, add_partitions
@@ -29,15 +30,6 @@ from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
-
-KEPT_KINDS: Final = (
-    PartitionKind.FILES,
-    PartitionKind.COLUMN_STATS,
-    PartitionKind.PARTITION_STATS,
-    PartitionKind.BLOOM_FILTERS,
-    PartitionKind.RECORD_INDEX,
-)
-"""The partitions that rli makes, in the order in which it does."""
 
 _DEFAULT_KINDS: Final = (PartitionKind.FILES, PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS)
 _FIRST_VERSION_OF_STATISTICS_2: Final = 9

@@ -71,7 +71,7 @@ def compact_metadata(fence: Fence, *, least: int = 1) -> MetadataCompaction:
     instant = _compact(table, fence)
     # Of a reader that knows the new base files.
     reader = _reader(table)[1]
-    files = [file.path for partition in _partitions(reader) for file in reader.superseded(partition)]
+    files = [file.path for partition in reader.all_partitions for file in reader.superseded(partition)]
     remove_superseded(files, fence)
     metrics.SERVICES.add(1, service="metadata compaction")
     events.METADATA_COMPACTED.log(
@@ -88,7 +88,7 @@ def compact_metadata(fence: Fence, *, least: int = 1) -> MetadataCompaction:
 def foretold_compaction(table: TableDefinition) -> MetadataCompaction:
     """What a compaction would do now; nothing is changed. Raises as ``compact_metadata``."""
     data, reader = _reader(table)
-    if not _partitions(reader):
+    if not reader.all_partitions:
         return MetadataCompaction(None, 0, 0, 0, None, dry_run=True)
     return MetadataCompaction(
         None,
@@ -123,7 +123,3 @@ def _compact(table: TableDefinition, fence: Fence) -> str:
 def _reader(table: TableDefinition) -> tuple[Timeline, MetadataTableReader]:
     data = table.load_timeline()
     return data, MetadataTableReader(table.storage, data, table.properties)
-
-
-def _partitions(reader: MetadataTableReader) -> list[str]:
-    return [*dict.fromkeys((*reader.partitions, *reader.inflight_partitions))]

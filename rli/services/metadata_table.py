@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from rli.errors import InvalidInputError
 from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.publication.fence import Fence
-from rli.publication.metadata_partitions import (
-    inflight_partitions,
-    remove_partitions,
-)
+from rli.publication.metadata_partitions import remove_partitions
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
 
@@ -55,7 +52,7 @@ def foretold_removal(table: TableDefinition, names: Collection[str] | None) -> M
         InvalidInputError: the metadata table has no such partition.
     """
     properties = table.reloaded().properties
-    present = [*dict.fromkeys((*properties.metadata_partitions, *inflight_partitions(properties)))]
+    present = properties.all_metadata_partitions
     unknown = sorted({*(names or ())} - {*present})
     if unknown:
         raise InvalidInputError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -26,7 +25,7 @@ from rli.hudi.metadata.partitions import (
     kind_of,
 )
 from rli.hudi.metadata.valid_instants import ValidInstants
-from rli.hudi.properties import Key, TableProperties
+from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.storage import Storage, StoredFile
@@ -70,16 +69,15 @@ class MetadataTableReader:
         """Partitions that readers rely on."""
         return self._properties.metadata_partitions
 
-    @cached_property
-    def inflight_partitions(self) -> tuple[str, ...]:
-        """Partitions that an indexer builds: writers keep them, readers do not use them."""
-        names = self._properties.raw.get(Key.METADATA_PARTITIONS_INFLIGHT, "").split(",")
-        return tuple(name.strip() for name in names if name.strip())
+    @property
+    def all_partitions(self) -> tuple[str, ...]:
+        """These, and those that are being built: writers keep all of them."""
+        return self._properties.all_metadata_partitions
 
     @property
     def unknown_partitions(self) -> tuple[str, ...]:
         """Partitions, built or being built, of a kind that rli does not know."""
-        return tuple(name for name in (*self.partitions, *self.inflight_partitions) if kind_of(name) is None)
+        return tuple(name for name in self.all_partitions if kind_of(name) is None)
 
     @property
     def is_ahead(self) -> bool:
