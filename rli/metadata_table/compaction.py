@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
 
-import pyarrow as pa
-
-from rli.hudi.file_names import HFILE, BaseFileName
-from rli.hudi.hfile.writer import write_hfile
 from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.schema import METADATA_SCHEMA_TEXT
-from rli.hudi.timeline.commit_metadata import COMPACT, CommitMetadata, WriteStat
+from rli.hudi.timeline.commit_metadata import COMPACT, CommitMetadata
 from rli.hudi.timeline.compaction_plan import CompactionOperation, compaction_plan
-from rli.hudi.timeline.instant import Action, State
+from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import Timeline
-from rli.storage import Storage
+from rli.metadata_table.new_files import NewFiles
 
 _EMPTY_LOG_BYTES: Final = 128
 """At most that many has the first log file of a file group, which holds no change."""
@@ -28,62 +22,38 @@ _SUFFIX: Final = "001"
 """Of a compaction in table version 6, behind the instant of the last deltacommit."""
 
 
-@dataclass(frozen=True)
-class Compaction:
-    """One compaction, as files below a folder.
+Groups: TypeAlias = Sequence[tuple[str, GroupSlice]]
+"""File groups, each behind its partition."""
 
-    Attributes:
+
+def write_compaction(
+    reader: MetadataTableReader, groups: Groups, new: NewFiles, layout: TimelineLayout
+) -> tuple[list[str], CommitMetadata]:
+    """Write the new base files of some file groups, and the pending states of the instant.
+
+    Memory holds the log files of one file group, and one block of its base file.
+
+    Args:
         reader: of the metadata table, whose timeline was loaded under the lease.
-        storage: of the table.
-        folder: where the files are written: it stands for the folder of the metadata table.
-        instant: of the compaction.
-        token: in the names of files; no other attempt has it.
+        groups: to compact.
+        new: the files; their instant is that of the compaction.
+        layout: of the timeline of the metadata table, relative to the metadata table.
+
+    Returns:
+        The files in the order in which they are to come into the metadata table; the content of the completed instant.
+
+    Raises:
+        CorruptTableError: a file of the metadata table is damaged or missing.
+        UnsupportedTableError: the metadata table has a form that rli does not read.
     """
-
-    reader: MetadataTableReader
-    storage: Storage
-    folder: str
-    instant: str
-    token: str
-
-    def write(self, layout: TimelineLayout) -> tuple[list[str], CommitMetadata]:
-        """Write the new base files, and the pending states of the instant.
-
-        Memory holds the log files of one file group, and one block of its base file.
-
-        Args:
-            layout: of the timeline of the metadata table, relative to the metadata table.
-
-        Returns:
-            The files below the folder, in the order in which they are to come into the metadata table; the content of the
-            completed instant.
-
-        Raises:
-            CorruptTableError: a file of the metadata table is damaged or missing.
-            UnsupportedTableError: the metadata table has a form that rli does not read.
-        """
-        groups = [*changed_groups(self.reader)]
-        stats = [self._write_base(partition, group) for partition, group in groups]
-        plan = compaction_plan([_operation(partition, group) for partition, group in groups])
-        pending = [
-            layout.pending_path(self.instant, Action.COMPACTION, state) for state in (State.REQUESTED, State.INFLIGHT)
-        ]
-        for path, content in zip(pending, (plan, b""), strict=True):
-            target = posixpath.join(self.folder, path)
-            self.storage.make_folder(posixpath.dirname(target))
-            self.storage.unflushed().write_bytes(target, content)
-        metadata = CommitMetadata(tuple(stats), avro_schema=METADATA_SCHEMA_TEXT, operation=COMPACT)
-        return [*(stat.path for stat in stats), *pending], metadata
-
-    def _write_base(self, partition: str, group: GroupSlice) -> WriteStat:
-        path = posixpath.join(partition, str(BaseFileName(group.file_id, self.token, self.instant, HFILE)))
-        target = posixpath.join(self.folder, path)
-        self.storage.make_folder(posixpath.dirname(target))
-        counts: list[int] = []
-        with self.storage.filesystem.open_output_stream(self.storage.full_path(target)) as sink:
-            write_hfile(sink, _counted(self.reader.scan_group(partition, group), counts), METADATA_SCHEMA_TEXT)
-            size = sink.tell()
-        return WriteStat(group.file_id, path, partition, _base_instant(group) or None, sum(counts), 0, 0, 0, size, size)
+    stats = [
+        new.write_base(partition, group.file_id, reader.scan_group(partition, group), _base_instant(group))
+        for partition, group in groups
+    ]
+    plan = compaction_plan([_operation(partition, group) for partition, group in groups])
+    pending = new.write_pending(layout, Action.COMPACTION, plan)
+    metadata = CommitMetadata(tuple(stats), avro_schema=METADATA_SCHEMA_TEXT, operation=COMPACT)
+    return [*(stat.path for stat in stats), *pending], metadata
 
 
 def changed_groups(reader: MetadataTableReader) -> Iterator[tuple[str, GroupSlice]]:
@@ -94,13 +64,23 @@ def changed_groups(reader: MetadataTableReader) -> Iterator[tuple[str, GroupSlic
                 yield partition, group
 
 
+def last_compaction(metadata: Timeline) -> str:
+    """The instant of the last completed compaction of the metadata table, whose timeline this is; "" without one."""
+    return _last_completed(metadata, Action.COMMIT)
+
+
+def last_deltacommit(metadata: Timeline) -> str:
+    """The instant of its last completed deltacommit; "" without one."""
+    return _last_completed(metadata, Action.DELTA_COMMIT)
+
+
 def deltacommits_since_compaction(metadata: Timeline) -> int:
     """How many deltacommits the metadata table has completed since its last compaction.
 
     Args:
         metadata: timeline of the metadata table.
     """
-    last = max((instant.time for instant in metadata.completed if instant.action == Action.COMMIT), default="")
+    last = last_compaction(metadata)
     changes = (instant for instant in metadata.completed if instant.action == Action.DELTA_COMMIT)
     return sum((instant.completion_time or instant.time) > last for instant in changes)
 
@@ -121,7 +101,7 @@ def held_back_by(data: Timeline, metadata: Timeline) -> str | None:
         unfinished += pending & changes
     else:
         # Log files name the base file before them, so one that comes later may name one that is no longer the newest.
-        last = max((i.time for i in metadata.completed if i.action == Action.DELTA_COMMIT), default="")
+        last = last_deltacommit(metadata)
         unfinished += [time for time in pending if time <= last]
         unfinished += [i.time for i in metadata.pending if i.action == Action.DELTA_COMMIT]
     return min(unfinished, default=None)
@@ -136,7 +116,11 @@ def instant_of_compaction(metadata: Timeline, now: str) -> str:
     """
     if metadata.layout.keeps_completion_times:
         return now
-    return max(i.time for i in metadata.completed if i.action == Action.DELTA_COMMIT) + _SUFFIX
+    return last_deltacommit(metadata) + _SUFFIX
+
+
+def _last_completed(metadata: Timeline, action: Action) -> str:
+    return max((instant.time for instant in metadata.completed if instant.action == action), default="")
 
 
 def _operation(partition: str, group: GroupSlice) -> CompactionOperation:
@@ -153,9 +137,3 @@ def _operation(partition: str, group: GroupSlice) -> CompactionOperation:
 
 def _base_instant(group: GroupSlice) -> str:
     return group.base_instant or group.names[0].instant
-
-
-def _counted(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        counts.append(batch.num_rows)
-        yield batch

@@ -26,19 +26,19 @@ def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """
     table = snapshot.table
     try:
-        status = metadata_status(snapshot)
-        if not status.partitions:
-            return
-        metadata = MetadataTableReader(table.storage, snapshot.timeline, table.properties).timeline
+        reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
+        status = metadata_status(reader)
     except RliError as error:
         yield problem(_ROOM, error)
+        return
+    if not status.partitions:
         return
     names = ",".join(found.partition for found in status.partitions)
     detail = f"partitions={names} deltacommits_since_compaction={status.deltacommits}"
     if status.deltacommits <= _MANY_DELTACOMMITS:
         yield Finding(_ROOM, Verdict.OK, detail)
         return
-    pending = held_back_by(snapshot.timeline, metadata)
+    pending = held_back_by(snapshot.timeline, reader.timeline)
     yield Finding(
         _ROOM,
         Verdict.WARNING,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rli.hudi.metadata.reader import metadata_layout
-from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.timeline import load_timeline
+from rli.metadata_table.compaction import last_compaction
 from rli.view.definition import TableDefinition
 
 
@@ -20,6 +20,5 @@ def earliest_needed(table: TableDefinition) -> str | None:
     if not table.properties.metadata_partitions:
         return None
     timeline = load_timeline(table.storage, metadata_layout(table.timeline_layout))
-    compactions = [instant.time for instant in timeline.completed if instant.action == Action.COMMIT]
     # In table version 6, a compaction has the digits of the last deltacommit, and more behind them.
-    return max(compactions, default="")
+    return last_compaction(timeline)

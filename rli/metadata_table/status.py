@@ -8,9 +8,7 @@ from enum import StrEnum
 
 from rli.hudi.metadata.partitions import kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
-from rli.hudi.timeline.instant import Action
-from rli.metadata_table.compaction import deltacommits_since_compaction
-from rli.view.snapshot import Snapshot
+from rli.metadata_table.compaction import deltacommits_since_compaction, last_deltacommit
 
 
 class PartitionState(StrEnum):
@@ -60,22 +58,20 @@ class MetadataStatus:
     deltacommits: int
 
 
-def metadata_status(snapshot: Snapshot) -> MetadataStatus:
+def metadata_status(reader: MetadataTableReader) -> MetadataStatus:
     """How the metadata table is now.
 
     Args:
-        snapshot: state of the table.
+        reader: of the metadata table.
 
     Raises:
-        CorruptTableError: the metadata table lacks file groups, or its timeline is broken.
+        CorruptTableError: the metadata table lacks file groups.
     """
-    table = snapshot.table
-    reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
     partitions = tuple(_partitions(reader))
     if not partitions:
         return MetadataStatus((), None, 0)
-    changes = [instant.time for instant in reader.timeline.completed if instant.action == Action.DELTA_COMMIT]
-    return MetadataStatus(partitions, max(changes, default=None), deltacommits_since_compaction(reader.timeline))
+    last = last_deltacommit(reader.timeline) or None
+    return MetadataStatus(partitions, last, deltacommits_since_compaction(reader.timeline))
 
 
 def _partitions(reader: MetadataTableReader) -> Iterator[PartitionStatus]:

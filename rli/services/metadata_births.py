@@ -22,6 +22,7 @@ from rli.metadata_table.birth import Birth
 from rli.metadata_table.indexed_columns import IndexedColumns, names_of_columns
 from rli.metadata_table.initial_records import InitialRecords
 from rli.metadata_table.kept_partitions import KEPT_KINDS
+from rli.metadata_table.new_files import NewFiles
 from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.publication.metadata_partitions import PlannedPartitions, add_partitions
@@ -149,7 +150,7 @@ def prepare_partitions(
     birth = _birth(records, kinds, folder, is_first=PartitionKind.FILES in kinds)
     files = birth.write(table.timeline_layout, _counted(records.files_to_read(kinds), on_progress))
     plan = PlannedPartitions(
-        partitions=tuple(kinds), instant=birth.instant, is_first=birth.is_first, files=tuple(files), source=folder
+        partitions=tuple(kinds), instant=birth.new.instant, is_first=birth.is_first, files=tuple(files), source=folder
     )
     return PreparedPartitions(plan, tuple(definitions), _state(table, snapshot.timeline), time.monotonic() - began)
 
@@ -248,15 +249,12 @@ def _birth(records: InitialRecords, kinds: Sequence[PartitionKind], folder: str,
     metadata = load_timeline(table.storage, metadata_layout(table.timeline_layout))
     used = max(data.latest_time or "", metadata.latest_time or "")
     now = new_instant_time(table.now(), used or None)
+    instant = _first_instant(data) if is_first else _instant_of_birth(data, metadata, now)
     return Birth(
         records,
         kinds,
-        table.storage,
-        folder,
-        instant=_first_instant(data) if is_first else _instant_of_birth(data, metadata, now),
+        NewFiles(table.storage, folder, instant, now),
         completion_time=new_instant_time(table.now(), now),
-        # Three numbers, as Hudi's names of log files have them.
-        token=f"{now[:8]}-{now[8:]}-0",
         is_first=is_first,
     )
 

@@ -11,12 +11,14 @@ from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.compaction import (
-    Compaction,
+    Groups,
     changed_groups,
     deltacommits_since_compaction,
     held_back_by,
     instant_of_compaction,
+    write_compaction,
 )
+from rli.metadata_table.new_files import NewFiles
 from rli.publication.fence import Fence
 from rli.publication.metadata_compaction import PlannedCompaction, publish_compaction, remove_superseded
 from rli.telemetry import events, metrics
@@ -61,14 +63,18 @@ def compact_metadata(fence: Fence, *, least: int = 1) -> MetadataCompaction:
         UnsupportedTableError: the metadata table has a form that rli does not read.
     """
     began, table = time.monotonic(), fence.table.reloaded()
-    found = foretold_compaction(table)
-    metrics.METADATA_DELTACOMMITS.set(found.deltacommits, table=table.location)
-    if found.deltacommits < least or not found.file_groups:
-        return MetadataCompaction(None, 0, found.deltacommits, 0, None)
-    if found.held_back_by is not None:
-        events.METADATA_HELD_BACK.log(table=table.location, instant=found.held_back_by, deltacommits=found.deltacommits)
-        return MetadataCompaction(None, 0, found.deltacommits, 0, found.held_back_by)
-    instant = _compact(table, fence)
+    data, reader = _reader(table)
+    deltacommits = _waiting(reader)
+    metrics.METADATA_DELTACOMMITS.set(deltacommits, table=table.location)
+    # Before the folders are listed: writers ask often, and seldom is there enough to do.
+    groups = [*changed_groups(reader)] if deltacommits >= least else []
+    if not groups:
+        return MetadataCompaction(None, 0, deltacommits, 0, None)
+    pending = held_back_by(data, reader.timeline)
+    if pending is not None:
+        events.METADATA_HELD_BACK.log(table=table.location, instant=pending, deltacommits=deltacommits)
+        return MetadataCompaction(None, 0, deltacommits, 0, pending)
+    instant = _compact(table, data, reader, groups, fence)
     # Of a reader that knows the new base files.
     reader = _reader(table)[1]
     files = [file.path for partition in reader.all_partitions for file in reader.superseded(partition)]
@@ -77,12 +83,12 @@ def compact_metadata(fence: Fence, *, least: int = 1) -> MetadataCompaction:
     events.METADATA_COMPACTED.log(
         table=table.location,
         instant=instant,
-        file_groups=found.file_groups,
-        deltacommits=found.deltacommits,
+        file_groups=len(groups),
+        deltacommits=deltacommits,
         files=len(files),
         seconds=time.monotonic() - began,
     )
-    return MetadataCompaction(instant, found.file_groups, found.deltacommits, len(files), None)
+    return MetadataCompaction(instant, len(groups), deltacommits, len(files), None)
 
 
 def foretold_compaction(table: TableDefinition) -> MetadataCompaction:
@@ -90,26 +96,22 @@ def foretold_compaction(table: TableDefinition) -> MetadataCompaction:
     data, reader = _reader(table)
     if not reader.all_partitions:
         return MetadataCompaction(None, 0, 0, 0, None, dry_run=True)
-    return MetadataCompaction(
-        None,
-        sum(1 for _ in changed_groups(reader)),
-        deltacommits_since_compaction(reader.timeline),
-        0,
-        held_back_by(data, reader.timeline),
-        dry_run=True,
-    )
+    groups = sum(1 for _ in changed_groups(reader))
+    return MetadataCompaction(None, groups, _waiting(reader), 0, held_back_by(data, reader.timeline), dry_run=True)
 
 
-def _compact(table: TableDefinition, fence: Fence) -> str:
-    data, reader = _reader(table)
+def _waiting(reader: MetadataTableReader) -> int:
+    """The deltacommits that a compaction would merge; none without a metadata table."""
+    return deltacommits_since_compaction(reader.timeline) if reader.all_partitions else 0
+
+
+def _compact(table: TableDefinition, data: Timeline, reader: MetadataTableReader, groups: Groups, fence: Fence) -> str:
     used = max(data.latest_time or "", reader.timeline.latest_time or "")
     now = new_instant_time(table.now(), used or None)
     instant, folder = instant_of_compaction(reader.timeline, now), paths.birth_folder(uuid4().hex)
-    # Three numbers, as Hudi's names of files have them.
-    compaction = Compaction(reader, table.storage, paths.birth_files(folder), instant, f"{now[:8]}-{now[8:]}-0")
-    layout = table.timeline_layout
+    new, layout = NewFiles(table.storage, paths.birth_files(folder), instant, now), table.timeline_layout
     try:
-        files, metadata = compaction.write(layout)
+        files, metadata = write_compaction(reader, groups, new, layout)
     except BaseException:
         table.storage.delete_folder(folder)
         raise

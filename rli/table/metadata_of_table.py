@@ -149,7 +149,7 @@ class MetadataOfTable:
         Raises:
             CorruptTableError: the metadata table is damaged; names the file or folder.
         """
-        return told_of_now(self._opened.reloaded(), metadata_status)
+        return told_of_now(self._opened.reloaded(), _status)
 
     def verify(self) -> tuple[Difference, ...]:
         """Compare the metadata table with the folders, footers and record keys of the table.
@@ -166,7 +166,14 @@ class MetadataOfTable:
         return told_of_now(self._opened.reloaded(), _differences)
 
 
+def _status(snapshot: Snapshot) -> MetadataStatus:
+    return metadata_status(_reader(snapshot))
+
+
 def _differences(snapshot: Snapshot) -> tuple[Difference, ...]:
+    return tuple(Verification(snapshot, _reader(snapshot)).differences())
+
+
+def _reader(snapshot: Snapshot) -> MetadataTableReader:
     table = snapshot.table
-    reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
-    return tuple(Verification(snapshot, reader).differences())
+    return MetadataTableReader(table.storage, snapshot.timeline, table.properties)

@@ -6,11 +6,11 @@ import pytest
 from rli.errors import InvalidInputError
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.metadata.partitions import PartitionKind
-from rli.metadata_table.birth import counted_once
+from rli.metadata_table.birth import unrepeated
 
 
 @pytest.mark.parametrize("batches", [[[b"a", b"a"]], [[b"a", b"b"], [b"b"]]])
 def test_key_in_two_places_is_refused(batches: list[list[bytes]]) -> None:
     cells = (pa.record_batch([keys, keys], schema=CELLS) for keys in batches)
     with pytest.raises(InvalidInputError, match="occurs twice"):
-        [*counted_once(cells, PartitionKind.RECORD_INDEX, lambda _: None)]
+        [*unrepeated(cells, PartitionKind.RECORD_INDEX)]
