@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Final, TypeVar
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from rli.cli.interruption import interruption_is_dealt_with, raise_if_interrupted
 from rli.cli.output import counted, err_console, print_note
@@ -63,16 +71,25 @@ class ShownTasks:
         if not console.is_terminal:
             yield from map(function, items)
             return
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=console, transient=True) as progress:
+        with Progress(*_counted_columns(), console=console, transient=True) as progress:
             for item in progress.track(items, description=self.label):
                 yield function(item)
+
+
+@contextmanager
+def files_progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how many files are done; gives the function that is told of their number, and of how many there are."""
+    console = err_console()
+    if not console.is_terminal:
+        yield lambda _, __: None
+        return
+    with Progress(*_counted_columns(), console=console, transient=True) as progress:
+        shown = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(shown, completed=done, total=total)
+
+
+def _counted_columns() -> tuple[ProgressColumn, ...]:
+    return SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
 
 
 @contextmanager

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from rli.file_group.journal import Journal, Positions
-from rli.hudi.hfile.cells import CELLS
+from rli.hudi.hfile.cells import CELLS, removals
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.record_codec import encode_record
 from rli.hudi.metadata.records import RecordLocation
 from rli.locations import LocationUpdate, named_groups
-from rli.metadata_table.partition_change import PartitionChange, removals
+from rli.metadata_table.partition_change import PartitionChange
 from rli.model import FileGroupId
 from rli.storage import Storage
 

@@ -40,9 +40,3 @@ class PartitionChange:
         values = dict.fromkeys(removed, b"") | {key: encode_record(record) for key, record in records.items()}
         columns = [pa.array(values, pa.string()).cast(pa.binary()), pa.array(values.values(), pa.binary())]
         return cls(partition, [pa.record_batch(columns, schema=CELLS)])
-
-
-def removals(keys: pa.Array) -> pa.RecordBatch:
-    """Cells that remove the records of some keys: string array."""
-    nothing = pa.repeat(pa.scalar(b"", pa.binary()), len(keys))
-    return pa.record_batch([keys.cast(pa.binary()), nothing], schema=CELLS)

@@ -98,7 +98,7 @@ class MetadataListing:
         if path is not None:
             raise CorruptTableError(
                 f"the metadata table does not list a file of the last commit: file={path}",
-                remedy="switch the metadata table off and on again with a write of Hudi, which builds it anew",
+                remedy="to build the metadata table again, run: rli metadata disable TABLE, then: rli metadata enable TABLE",
             )
         return listed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from rli.errors import InstantNotFoundError, RliError
+from rli.errors import InstantNotFoundError
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
 from rli.hudi.timeline.timeline import Timeline
@@ -66,14 +66,18 @@ class TableMetadata:
             except InstantNotFoundError as error:
                 self._reader = None
                 if attempt + 1 == _ATTEMPTS:
-                    self._give_up(partition, error)
+                    self.distrust(partition, error)
             except Exception as error:  # noqa: BLE001  (whatever is broken there, the table itself can be read)
-                self._give_up(partition, error)
+                self.distrust(partition, error)
         return None
 
-    def distrust(self, partition: str, error: RliError) -> None:
-        """Ask a partition no more, because the table itself says otherwise; a warning is logged."""
-        self._give_up(partition, error)
+    def distrust(self, partition: str, error: Exception) -> None:
+        """Ask a partition no more, because it is broken or the table itself says otherwise; a warning is logged."""
+        self._partitions = self.partitions - {partition}
+        # Others may have switched it off meanwhile.
+        if partition in self._listed():
+            metrics.METADATA_FAILURES.add(1, partition=partition)
+            events.METADATA_UNUSED.log(table=self._table.location, partition=partition, cause=error)
 
     def _opened(self) -> MetadataTableReader:
         if self._reader is None:
@@ -82,13 +86,6 @@ class TableMetadata:
 
     def _listed(self) -> tuple[str, ...]:
         return load_properties(self._table.storage).metadata_partitions
-
-    def _give_up(self, partition: str, error: Exception) -> None:
-        self._partitions = self.partitions - {partition}
-        # Others may have switched it off meanwhile.
-        if partition in self._listed():
-            metrics.METADATA_FAILURES.add(1, partition=partition)
-            events.METADATA_UNUSED.log(table=self._table.location, partition=partition, cause=error)
 
     def __reduce__(self) -> tuple[type[TableMetadata], tuple[TableDefinition, Timeline]]:
         # Another process reads for itself.

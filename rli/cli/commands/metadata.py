@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 import rli
 from rli.cli.options import (
@@ -17,8 +14,10 @@ from rli.cli.options import (
     LeaseTimeoutOption,
     TableArgument,
     add_command,
+    split_columns,
 )
-from rli.cli.output import FOUND, counted, err_console, print_facts, print_note, print_rows, report
+from rli.cli.output import FOUND, counted, print_facts, print_note, print_rows, report
+from rli.cli.progress import files_progress
 from rli.metadata_table.status import MetadataStatus
 from rli.metadata_table.verify import Difference
 from rli.services.metadata_compaction import MetadataCompaction
@@ -79,7 +78,7 @@ def enable(
     Writers wait for the last step alone, and keep the partitions from then on.
     """
     names, chosen = _names(partitions), _names(columns)
-    with _progress("reading files") as on_progress:
+    with files_progress("reading files") as on_progress:
         done = rli.open_table(table, index=index).metadata.enable(
             names, columns=chosen, timeout=timeout, on_progress=on_progress
         )
@@ -138,7 +137,7 @@ def verify(table: TableArgument, index: IndexOption = None, as_json: JsonOption 
 
 
 def _names(given: str | None) -> list[str] | None:
-    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+    return None if given is None else split_columns([given])
 
 
 def _print_change(done: MetadataChange) -> None:
@@ -198,19 +197,3 @@ def _print_differences(found: tuple[Difference, ...]) -> None:
     if len(found) > _SHOWN:
         print_note(f"and {counted(len(found) - _SHOWN, 'more difference')}")
     print_note("to build the partitions again: rli metadata disable TABLE, then rli metadata enable TABLE")
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    console = err_console()
-    if not console.is_terminal:
-        yield lambda _, __: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        shown = progress.add_task(label, total=None)
-
-        def on_progress(done: int, total: int) -> None:
-            progress.update(shown, completed=done, total=total)
-
-        yield on_progress

@@ -24,3 +24,9 @@ def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         return batches[0]
     columns = [pa.concat_arrays([batch[name] for batch in [NO_CELLS, *batches]]) for name in CELLS.names]
     return pa.record_batch(columns, schema=CELLS)
+
+
+def removals(keys: pa.Array) -> pa.RecordBatch:
+    """Cells that remove the records of some keys: array of strings or of their bytes."""
+    nothing = pa.repeat(pa.scalar(b"", pa.binary()), len(keys))
+    return pa.record_batch([keys.cast(pa.binary()), nothing], schema=CELLS)

@@ -83,18 +83,19 @@ def _boolean(node: AvroNode, rows: Rows, mask: Mask) -> pa.Array:
 
 
 def _bytes(node: AvroNode, rows: Rows, mask: Mask) -> pa.Array:
-    lengths = rows.spans(mask)
-    return (
-        _decimals(node, rows, lengths, mask) if pa.types.is_decimal(node.arrow) else _texts(node, rows, lengths, mask)
-    )
+    return _of_bytes(node, rows, rows.spans(mask), mask)
 
 
 def _fixed(node: AvroNode, rows: Rows, mask: Mask) -> pa.Array:
     lengths = np.full(len(rows.places), node.size) if mask is None else np.where(mask, node.size, 0)
     rows.move(lengths, None)
-    return (
-        _decimals(node, rows, lengths, mask) if pa.types.is_decimal(node.arrow) else _texts(node, rows, lengths, mask)
-    )
+    return _of_bytes(node, rows, lengths, mask)
+
+
+def _of_bytes(node: AvroNode, rows: Rows, lengths: Numbers, mask: Mask) -> pa.Array:
+    """Values of the bytes in front of the places."""
+    convert = _decimals if pa.types.is_decimal(node.arrow) else _texts
+    return convert(node, rows, lengths, mask)
 
 
 def _texts(node: AvroNode, rows: Rows, lengths: Numbers, mask: Mask) -> pa.Array:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.file_names import LogFileName
-from rli.hudi.hfile.cells import CELLS, concatenated
+from rli.hudi.hfile.cells import concatenated, removals
 from rli.hudi.log_file.delete_records import RECORD_KEY, deleted_records
 from rli.hudi.log_file.form import BlockKind, Header
 from rli.hudi.log_file.hfile_block import hfile_of
@@ -90,5 +90,4 @@ class LogChanges:
         keys = [deleted[RECORD_KEY].cast(pa.binary()) for deleted in deleted_records(block)]
         if self._keys is not None:
             keys = [found.filter(pc.is_in(found, value_set=self._keys)) for found in keys]
-        removed = pa.concat_arrays([pa.array([], pa.binary()), *keys])
-        return pa.record_batch([removed, pa.repeat(pa.scalar(b"", pa.binary()), len(removed))], schema=CELLS)
+        return removals(pa.concat_arrays([pa.array([], pa.binary()), *keys]))
