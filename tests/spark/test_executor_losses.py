@@ -26,7 +26,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     paths = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
     script = Path(__file__).with_name("executor_losses.py")
-    subprocess.run([sys.executable, str(script), str(folder)], check=True, env=environment, cwd=folder)
+    command = [sys.executable, str(script), str(folder)]
+    done = subprocess.run(command, check=False, env=environment, cwd=folder, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr[-5_000:]
     found: dict[str, Any] = json.loads((folder / "results.json").read_text())
     return found
 

@@ -79,8 +79,7 @@ def test_a_changing_key_is_refused(spark: SparkSession, write: Callable[..., rli
 
 def test_ambiguous_keys_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     table = rli.create_table(tmp_path / "t", record_key=["a", "b"], index="global-simple:")
-    # In one task: Spark may hand the next job the worker of a task that it stopped beside a failed one.
-    frame = spark.createDataFrame([("1,b:2", "3", 1)], "a string, b string, v long").coalesce(1)
+    frame = spark.createDataFrame([("1,b:2", "3", 1)], "a string, b string, v long")
     for use in (rli_spark.upsert, rli_spark.insert, rli_spark.delete):
         with pytest.raises(rli.InvalidKeyError, match="would not be told apart from another one: column=a row=0"):
             use(frame, table)

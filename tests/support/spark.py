@@ -21,6 +21,9 @@ _SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
+    # When a job fails, Spark kills the Python workers of its other tasks after two seconds, those too that have become
+    # idle since then and are the next job's.
+    "spark.python.task.killTimeout": "1h",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
