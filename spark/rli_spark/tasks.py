@@ -21,7 +21,7 @@ from rli_spark.session.workers import require_same_python
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_RESULTS: Final = pa.schema([("number", pa.int64()), ("result", pa.binary())])
+_RESULTS: Final = pa.schema([("number", pa.int64()), ("results", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +35,40 @@ class SparkTasks:
     spark: SparkSession
 
     def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """The result of one accepted attempt for each item, in the order of the items."""
+        """The result of one accepted attempt for each item, in the order of the items.
+
+        Items are dealt out to tasks in turn: of items that are sorted by their work, each task gets about the same.
+        """
         if not items:
             return []
         require_same_python(self.spark)
-        slices = parallelism_of(self.spark).for_pieces(len(items))
+        hands = _dealt(items, parallelism_of(self.spark).for_pieces(len(items)))
         with jobs(self.spark, _purpose_of(function)):
             if is_connect(self.spark):
-                return _run_by_arrow(self.spark, function, items, slices)
-            context = self.spark.sparkContext
-            return context.parallelize(list(items), slices).map(partial(_done, function)).collect()
+                results = _run_by_arrow(self.spark, function, hands)
+            else:
+                # A task for each hand. Left to itself, Spark gives a task items that follow each other.
+                context = self.spark.sparkContext
+                results = context.parallelize(hands, len(hands)).map(partial(_done, function)).collect()
+        return [results[number % len(hands)][number // len(hands)] for number in range(len(items))]
+
+
+def _dealt(items: Sequence[Item], hands: int) -> list[Sequence[Item]]:
+    return [items[first::hands] for first in range(hands)]
 
 
 def _run_by_arrow(
-    spark: SparkSession, function: Callable[[Item], Result], items: Sequence[Item], slices: int
-) -> list[Result]:
-    """The same without RDDs."""
+    spark: SparkSession, function: Callable[[Item], Result], hands: Sequence[Sequence[Item]]
+) -> list[list[Result]]:
+    """The results of each hand, without RDDs."""
 
     def run(numbers: Iterator[int]) -> Iterator[pa.Table]:
         for number in numbers:
-            yield pa.table([[number], [pickle.dumps(function(items[number]))]], schema=_RESULTS)
+            yield pa.table([[number], [pickle.dumps([function(item) for item in hands[number]])]], schema=_RESULTS)
 
-    rows = map_numbers(spark, len(items), run, _RESULTS, slices).collect()
-    results = {row.number: row.result for row in rows}
-    return [pickle.loads(results[number]) for number in range(len(items))]  # noqa: S301  (of our own tasks)
+    rows = map_numbers(spark, len(hands), run, _RESULTS).collect()
+    results = {row.number: row.results for row in rows}
+    return [pickle.loads(results[number]) for number in range(len(hands))]  # noqa: S301  (of our own tasks)
 
 
 def _purpose_of(function: Callable[..., object]) -> str:
@@ -68,6 +78,6 @@ def _purpose_of(function: Callable[..., object]) -> str:
     return getattr(function, "__name__", type(function).__name__).strip("_").replace("_", " ")
 
 
-def _done(function: Callable[[Item], Result], item: Item) -> Result:
+def _done(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     begin_task()
-    return function(item)
+    return [function(item) for item in items]

@@ -7,6 +7,7 @@ import signal
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -26,6 +27,12 @@ Driver stacktrace:
 
 def kill_itself(number: int) -> None:
     os.kill(os.getpid(), number)
+
+
+def piece_and_task(piece: int) -> tuple[int, int]:
+    task = TaskContext.get()
+    assert task is not None
+    return piece, task.partitionId()
 
 
 def jobs_of(spark: SparkSession) -> list[tuple[str | None, int]]:
@@ -62,6 +69,13 @@ def test_few_tasks_list_files(spark: SparkSession, table: rli.Table) -> None:
     [tasks] = [tasks for name, tasks in jobs_of(spark)[before:] if name and name.startswith("Listing")]
     assert tasks <= 8
     assert spark.conf.get(setting, None) is None
+
+
+def test_tasks_share_the_largest_pieces(spark: SparkSession) -> None:
+    large = 8
+    told = rli_spark.SparkTasks(spark).run(piece_and_task, range(100))
+    assert [piece for piece, _ in told] == list(range(100))
+    assert len({task for _, task in told[:large]}) == large
 
 
 def test_lost_executors_are_an_error() -> None:
