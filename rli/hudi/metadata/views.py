@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rli.errors import CorruptTableError
 from rli.hudi.hfile.cells import concatenated
+from rli.hudi.metadata.columns import file_lists, statistics_columns
 from rli.hudi.metadata.keys import (
     PARTITION_LIST_KEY,
     bloom_filter_key,
@@ -21,12 +25,12 @@ from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.record_codec import decode_record
 from rli.hudi.metadata.record_index import located_keys
-from rli.hudi.metadata.records import ColumnStatistics, FileList, StoredBloomFilter
+from rli.hudi.metadata.records import ColumnStatistics, StoredBloomFilter
 
 DataFile = tuple[str, str]
 """Partition path and name of a file of the table."""
 
-_Record = TypeVar("_Record", FileList, ColumnStatistics, StoredBloomFilter)
+_Record = TypeVar("_Record", ColumnStatistics, StoredBloomFilter)
 _Owner = TypeVar("_Owner")
 _REMEDY: Final = "drop this partition of the metadata table and let it be built anew"
 
@@ -37,10 +41,7 @@ def partition_paths(reader: MetadataTableReader) -> tuple[str, ...]:
     Raises:
         CorruptTableError: the metadata table does not list them, or is damaged.
     """
-    found = _looked_up(reader, PartitionKind.FILES, {PARTITION_LIST_KEY: PARTITION_LIST_KEY}, FileList)
-    if not found:
-        raise CorruptTableError("the metadata table does not list the partitions of the table", remedy=_REMEDY)
-    return tuple(sorted(partition_path_of(name) for name in _present(found[PARTITION_LIST_KEY])))
+    return _partition_paths(_present(reader.lookup(PartitionKind.FILES, pa.array([PARTITION_LIST_KEY]))))
 
 
 def files_of(reader: MetadataTableReader, partitions: Iterable[str]) -> dict[str, dict[str, int]]:
@@ -56,8 +57,8 @@ def files_of(reader: MetadataTableReader, partitions: Iterable[str]) -> dict[str
     Raises:
         CorruptTableError: the metadata table is damaged.
     """
-    keys = {files_key(path): path for path in partitions}
-    return {path: _present(files) for path, files in _looked_up(reader, PartitionKind.FILES, keys, FileList).items()}
+    keys = pa.array([files_key(path) for path in partitions], pa.string())
+    return {partition_path_of(key): files for key, files in _present(reader.lookup(PartitionKind.FILES, keys)).items()}
 
 
 def all_files(reader: MetadataTableReader) -> dict[str, dict[str, int]]:
@@ -66,12 +67,9 @@ def all_files(reader: MetadataTableReader) -> dict[str, dict[str, int]]:
     Raises:
         CorruptTableError: the metadata table is damaged.
     """
-    cells = concatenated(list(reader.scan(PartitionKind.FILES)))
-    records = dict(_records(cells, FileList))
-    listed = records.pop(PARTITION_LIST_KEY, None)
-    if listed is None:
-        raise CorruptTableError("the metadata table does not list the partitions of the table", remedy=_REMEDY)
-    return {partition_path_of(name): _present(records[name]) for name in sorted(_present(listed)) if name in records}
+    lists = _present(concatenated(list(reader.scan(PartitionKind.FILES))))
+    paths = _partition_paths(lists)
+    return {path: lists[key] for path, key in ((path, files_key(path)) for path in paths) if key in lists}
 
 
 def column_statistics(
@@ -126,8 +124,60 @@ def record_locations(reader: MetadataTableReader, keys: pa.Array, data_partition
     return located_keys(reader.lookup(PartitionKind.RECORD_INDEX, keys, data_partition))
 
 
-def _present(files: FileList) -> dict[str, int]:
-    return {name: file.size for name, file in files.files.items() if not file.is_deleted}
+def statistics_by_column(
+    reader: MetadataTableReader, columns: Collection[str], files: Sequence[DataFile]
+) -> dict[str, pa.RecordBatch]:
+    """Statistics of columns in many files.
+
+    Returns:
+        For each column a batch as ``statistics_columns`` gives it, a row for each file in their order: null where the
+        file has no statistics of the column.
+
+    Raises:
+        CorruptTableError: the metadata table is damaged.
+    """
+    keys = {column: [column_stats_key(column, *file) for file in files] for column in columns}
+    return _by_owner(reader, PartitionKind.COLUMN_STATS, keys)
+
+
+def partition_statistics_by_column(
+    reader: MetadataTableReader, columns: Collection[str], partitions: Sequence[str]
+) -> dict[str, pa.RecordBatch]:
+    """As ``statistics_by_column``, in partitions of the table."""
+    keys = {column: [partition_stats_key(column, path) for path in partitions] for column in columns}
+    return _by_owner(reader, PartitionKind.PARTITION_STATS, keys)
+
+
+def _by_owner(
+    reader: MetadataTableReader, partition: str, keys: Mapping[str, Sequence[str]]
+) -> dict[str, pa.RecordBatch]:
+    """For each column the statistics of its keys, in their order."""
+    cells = reader.lookup(partition, pa.array(list(chain.from_iterable(keys.values())), pa.string()))
+    found = statistics_columns(cells["value"])
+    live = pc.fill_null(pc.invert(found["isDeleted"]), False)  # noqa: FBT003  (a value)
+    found, held = found.filter(live), cells["key"].filter(live)
+    return {
+        column: found.take(pc.index_in(pa.array(wanted, pa.binary()), value_set=held))
+        for column, wanted in keys.items()
+    }
+
+
+def _partition_paths(lists: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
+    if PARTITION_LIST_KEY not in lists:
+        raise CorruptTableError("the metadata table does not list the partitions of the table", remedy=_REMEDY)
+    return tuple(sorted(partition_path_of(name) for name in lists[PARTITION_LIST_KEY]))
+
+
+def _present(cells: pa.RecordBatch) -> dict[str, dict[str, int]]:
+    """Lists of files without removed ones: key → file name → bytes."""
+    lists = file_lists(cells["value"])
+    first, last = (lists.offsets[place].as_py() if len(lists) else 0 for place in (0, -1))
+    names, files = (part.slice(first, last - first) for part in (lists.keys, lists.items))
+    kept = pc.invert(files.field("isDeleted"))
+    ends = np.append(0, np.cumsum(kept.to_numpy(zero_copy_only=False)))[lists.offsets.to_numpy() - first].tolist()
+    pairs = list(zip(names.filter(kept).to_pylist(), files.field("size").filter(kept).to_pylist(), strict=True))
+    keys = cells["key"].cast(pa.string()).to_pylist()
+    return {key: dict(pairs[start:end]) for key, (start, end) in zip(keys, pairwise(ends), strict=True)}
 
 
 def _by_column(
