@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
-from rli.column_index.trust import NOTHING, Proven, is_trusted, proven_of_file, proven_of_partition
-from rli.filters.column_bounds import ColumnBounds, bound_type
+from rli.column_index.trust import bounds_of_files, bounds_of_partitions, is_trusted
+from rli.filters.column_bounds import ColumnBounds
 from rli.filters.predicates import Column, Predicate, columns_of
 from rli.filters.pruning import may_match
 from rli.hudi.meta_columns import COMMIT_TIME
 from rli.hudi.metadata.reader import MetadataTableReader
-from rli.hudi.metadata.views import DataFile, column_statistics, partition_statistics
+from rli.hudi.metadata.views import DataFile, partition_statistics_by_column, statistics_by_column
 
 
 def columns_with_statistics(predicate: Predicate, schema: pa.Schema) -> tuple[str, ...]:
@@ -31,19 +30,13 @@ def files_that_may_match(
     Raises:
         CorruptTableError: the metadata table is damaged.
     """
-    columns = columns_with_statistics(predicate, schema)
-    found = column_statistics(reader, columns, files)
-    proven = [
-        {name: proven_of_file(one, schema.field(name).type) for name, one in found[file].items()}
-        if file in found
-        else {}
-        for file in files
-    ]
-    return may_match(predicate, _ProvenBounds(schema, proven)).tolist()
+    found = statistics_by_column(reader, columns_with_statistics(predicate, schema), files)
+    bounds = {name: bounds_of_files(one, schema.field(name).type) for name, one in found.items()}
+    return may_match(predicate, _ByColumn(len(files), bounds)).tolist()
 
 
 def partitions_that_may_match(
-    reader: MetadataTableReader, predicate: Predicate, schema: pa.Schema, partitions: Collection[str]
+    reader: MetadataTableReader, predicate: Predicate, schema: pa.Schema, partitions: Sequence[str]
 ) -> list[str]:
     """Those of some partitions of the table that may hold such a record, told by partition statistics.
 
@@ -51,48 +44,26 @@ def partitions_that_may_match(
         CorruptTableError: the metadata table is damaged.
     """
     columns = columns_with_statistics(predicate, schema)
-    found = partition_statistics(reader, {*columns, COMMIT_TIME}, partitions)
-    proven = []
-    for path in partitions:
-        statistics = found.get(path, {})
-        # Every file has statistics of this column, and no null in it.
-        rows = statistics[COMMIT_TIME].value_count if COMMIT_TIME in statistics else None
-        proven.append(
-            {name: proven_of_partition(statistics.get(name), rows, schema.field(name).type) for name in columns}
-        )
-    keep = may_match(predicate, _ProvenBounds(schema, proven))
+    found = partition_statistics_by_column(reader, {*columns, COMMIT_TIME}, partitions)
+    # Every file has statistics of this column, and no null in it.
+    of_all = found[COMMIT_TIME]
+    bounds = {name: bounds_of_partitions(found[name], of_all, schema.field(name).type) for name in columns}
+    keep = may_match(predicate, _ByColumn(len(partitions), bounds))
     return [path for path, is_kept in zip(partitions, keep, strict=True) if is_kept]
 
 
 @dataclass(frozen=True, slots=True)
-class _ProvenBounds:
+class _ByColumn:
     """The bounds of columns in some files or partitions.
 
     Attributes:
-        schema: of the table's records.
-        proven: of each unit, by column.
+        units: how many there are.
+        bounds: by column.
     """
 
-    schema: pa.Schema
-    proven: Sequence[Mapping[str, Proven]]
-
-    @property
-    def units(self) -> int:
-        return len(self.proven)
+    units: int
+    bounds: Mapping[str, ColumnBounds]
 
     def of(self, column: Column) -> ColumnBounds | None:
         name, *inside = column
-        if inside or not any(name in one for one in self.proven):
-            return None
-        kind = self.schema.field(name).type
-        each = [one.get(name, NOTHING) for one in self.proven]
-        return ColumnBounds(
-            _bounds([one.least for one in each], kind),
-            _bounds([one.greatest for one in each], kind),
-            np.array([one.may_hold_null for one in each], np.bool_),
-            np.ones(self.units, np.bool_),
-        )
-
-
-def _bounds(values: Sequence[pa.Scalar | None], kind: pa.DataType) -> pa.Array:
-    return pa.array(values, kind).cast(bound_type(kind))
+        return None if inside else self.bounds.get(name)

@@ -12,14 +12,19 @@ So bounds count where such a gap would show.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from rli.hudi.metadata.records import Bound, ColumnStatistics, ValueType
-from rli.hudi.metadata.statistic_values import bound_value
+from rli.filters.column_bounds import ColumnBounds, bound_type
+from rli.hudi.metadata.statistic_values import bound_values
+
+Truths: TypeAlias = NDArray[np.bool_]
+Numbers: TypeAlias = NDArray[np.int64]
 
 _ONE_ROW_GROUP: Final = 100_000
 """A file of rli with fewer rows is one row group, unless its records take more than 128 MiB."""
@@ -51,85 +56,84 @@ _WRAPPERS: Final[tuple[tuple[Callable[[pa.DataType], bool], tuple[int, ...], tup
 Binary columns are not among them: Java compares their bounds as signed bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proven:
-    """What is proven of the values of a column in a file or partition.
-
-    Attributes:
-        least: no value is less; None if that is not known.
-        greatest: no value is greater; None likewise.
-        may_hold_null: False if there is no null.
-    """
-
-    least: pa.Scalar | None = None
-    greatest: pa.Scalar | None = None
-    may_hold_null: bool = True
-
-
-NOTHING: Final = Proven()
-
-
 def is_trusted(kind: pa.DataType) -> bool:
     """Whether statistics of a column's type may prove anything."""
     return any(fits(kind) for fits, _, _ in _WRAPPERS)
 
 
-def proven_of_file(statistics: ColumnStatistics, kind: pa.DataType) -> Proven:
-    """What statistics prove of a file; ``kind`` is the type of the column in the table."""
-    if not _is_counted(statistics):
-        return NOTHING
-    has_nulls = statistics.null_count != 0
-    rows = statistics.value_count or 0
-    is_gapless = not pa.types.is_string(kind) or (not has_nulls and rows < _ONE_ROW_GROUP)
-    return Proven(*_bounds(statistics, kind) if is_gapless else (None, None), may_hold_null=has_nulls)
-
-
-def proven_of_partition(statistics: ColumnStatistics | None, rows: int | None, kind: pa.DataType) -> Proven:
-    """What statistics prove of a partition.
+def bounds_of_files(statistics: pa.RecordBatch, kind: pa.DataType) -> ColumnBounds:
+    """What statistics prove of files.
 
     Args:
-        statistics: of the column.
-        rows: the number of values of a column that each file has statistics of: with fewer, files of the partition
-            are missing from the statistics.
+        statistics: as ``statistics_columns`` gives them, a row for each file.
         kind: the type of the column in the table.
     """
-    if statistics is None or not _is_counted(statistics) or statistics.value_count != rows or statistics.null_count:
-        return NOTHING
+    is_counted, nulls, rows = _counts(statistics)
+    is_gapless = is_counted & (nulls == 0) & (rows < _ONE_ROW_GROUP) if pa.types.is_string(kind) else is_counted
+    return _bounds(statistics, kind, is_gapless, ~is_counted | (nulls != 0))
+
+
+def bounds_of_partitions(statistics: pa.RecordBatch, of_all: pa.RecordBatch, kind: pa.DataType) -> ColumnBounds:
+    """What statistics prove of partitions.
+
+    Args:
+        statistics: of the column, as ``statistics_columns`` gives them, a row for each partition.
+        of_all: of a column that each file has statistics of, and no null in it: where the column has fewer values, files
+            of the partition are missing from its statistics.
+        kind: the type of the column in the table.
+    """
+    is_counted, nulls, rows = _counts(statistics)
+    is_known = of_all["valueCount"].is_valid().to_numpy(zero_copy_only=False)
+    is_whole = is_counted & (nulls == 0) & is_known & (rows == _numbers(of_all["valueCount"]))
     # A file whose footer has no bounds of the strings may be among them.
-    ends = (None, None) if pa.types.is_string(kind) else _bounds(statistics, kind)
-    return Proven(*ends, may_hold_null=False)
+    has_ends = np.zeros(len(rows), np.bool_) if pa.types.is_string(kind) else is_whole
+    return _bounds(statistics, kind, has_ends, ~is_whole)
 
 
-def _is_counted(statistics: ColumnStatistics) -> bool:
-    """Whether the statistics are those of a footer that had some: a column without any counts as nulls alone."""
-    values, nulls = statistics.value_count, statistics.null_count
-    return values is not None and nulls is not None and 0 <= nulls < values
+def _counts(statistics: pa.RecordBatch) -> tuple[Truths, Numbers, Numbers]:
+    """Whether the statistics are those of a footer that had some; nulls; and values, nulls included.
+
+    A column without any counts as nulls alone.
+    """
+    rows, nulls = statistics["valueCount"], statistics["nullCount"]
+    is_known = pc.and_(rows.is_valid(), nulls.is_valid()).to_numpy(zero_copy_only=False)
+    values, empty = _numbers(rows), _numbers(nulls)
+    return is_known & (empty >= 0) & (empty < values), empty, values
 
 
-def _bounds(statistics: ColumnStatistics, kind: pa.DataType) -> tuple[pa.Scalar | None, pa.Scalar | None]:
-    ends = [_typed(end, statistics.value_type, kind) for end in (statistics.minimum, statistics.maximum)]
-    least, greatest = ends
-    if least is None or greatest is None:
-        return None, None
-    if pa.types.is_floating(kind) and least.as_py() <= 0 <= greatest.as_py():
+def _numbers(counts: pa.Array) -> Numbers:
+    return pc.fill_null(counts, 0).to_numpy()
+
+
+def _bounds(statistics: pa.RecordBatch, kind: pa.DataType, has_ends: Truths, may_hold_null: Truths) -> ColumnBounds:
+    least, greatest = (_typed(statistics, name, kind, has_ends) for name in ("minValue", "maxValue"))
+    is_proven = pc.and_(least.is_valid(), greatest.is_valid())
+    if pa.types.is_floating(kind):
         # The zeros of a column with NaN would not show.
-        return None, None
-    return (least if _is_of_our_calendar(least) else None), (greatest if _is_of_our_calendar(greatest) else None)
+        zero = pa.scalar(0, kind)
+        beside_zero = pc.or_(pc.greater(least, zero), pc.less(greatest, zero))
+        is_proven = pc.and_(is_proven, pc.fill_null(beside_zero, False))
+    ends = (
+        pc.if_else(pc.and_(is_proven, _are_of_our_calendar(end)), end, None).cast(bound_type(kind))
+        for end in (least, greatest)
+    )
+    return ColumnBounds(*ends, may_hold_null, np.ones(len(may_hold_null), np.bool_))
 
 
-def _typed(bound: Bound | None, value_type: ValueType | None, kind: pa.DataType) -> pa.Scalar | None:
-    """A bound in the type of a column; None unless the file has the column in a type whose order is the same."""
-    if bound is None:
-        return None
-    for fits, ordinals, wrappers in _WRAPPERS:
-        if fits(kind):
-            is_alike = bound.wrapper in wrappers if value_type is None else value_type.ordinal in ordinals
-            return bound_value(bound, value_type, kind) if is_alike else None
-    return None
+def _typed(statistics: pa.RecordBatch, name: str, kind: pa.DataType, has_ends: Truths) -> pa.Array:
+    """Bounds in the type of a column; null unless the file has the column in a type whose order is the same."""
+    ordinals, wrappers = next((found[1:] for found in _WRAPPERS if found[0](kind)), ((), ()))
+    value_types, bounds = statistics["valueType"], statistics[name]
+    is_alike = pc.is_in(pc.struct_field(value_types, "typeOrdinal"), value_set=pa.array(ordinals, pa.int32()))
+    for wrapper in wrappers:
+        is_alike = pc.or_(is_alike, pc.and_(value_types.is_null(), pc.struct_field(bounds, wrapper).is_valid()))
+    return bound_values(bounds, value_types, pc.and_(is_alike, pa.array(has_ends)), kind)
 
 
-def _is_of_our_calendar(bound: pa.Scalar) -> bool:
-    kind = bound.type
+def _are_of_our_calendar(bounds: pa.Array) -> pa.Array:
+    kind = bounds.type
     if pa.types.is_date32(kind):
-        return bool(bound.value >= _DATE_FROM)
-    return not pa.types.is_timestamp(kind) or bool(bound.value >= _MOMENT_FROM * _UNITS[kind.unit])
+        return pc.greater_equal(bounds.view(pa.int32()), pa.scalar(_DATE_FROM, pa.int32()))
+    if pa.types.is_timestamp(kind):
+        return pc.greater_equal(bounds.view(pa.int64()), pa.scalar(_MOMENT_FROM * _UNITS[kind.unit], pa.int64()))
+    return pa.repeat(True, len(bounds))

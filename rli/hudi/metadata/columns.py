@@ -42,7 +42,7 @@ _OF_COLUMN: Final[list[Schema]] = _FIELDS[_STATISTICS_AT]["type"][1]["fields"]
 _LEAST, _GREATEST = (
     next(place for place, field in enumerate(_OF_COLUMN) if field["name"] == name) for name in ("minValue", "maxValue")
 )
-_WRAPPERS: Final[list[Schema]] = [branch for branch in _OF_COLUMN[_LEAST]["type"][1:-1]]
+_WRAPPERS: Final[list[Schema]] = _OF_COLUMN[_LEAST]["type"][1:-1]
 _LISTED: Final = 2 * (len(_WRAPPERS) + 1)
 """The byte in front of bounds that are lists."""
 

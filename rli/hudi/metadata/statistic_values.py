@@ -7,12 +7,14 @@ their type beside them. "Unknown" is a legal answer: a reader then keeps the fil
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rli.hudi.metadata.records import DECIMAL_ORDINAL, Bound, BoundValue, ValueType
 
@@ -129,18 +131,70 @@ def bound_value(bound: Bound | None, value_type: ValueType | None, kind: pa.Data
     """
     if bound is None:
         return None
-    value = _typed(bound, value_type, kind)
-    return None if value is None else pa.scalar(value, kind)
-
-
-def _typed(bound: Bound, value_type: ValueType | None, kind: pa.DataType) -> BoundValue | None:
     for fits, read in _READERS:
         if fits(kind):
             try:
-                return read(bound, value_type, kind)
+                value = read(bound, value_type, kind)
+                return None if value is None else pa.scalar(value, kind)
             except (ValueError, TypeError, ArithmeticError):
                 return None
     return None
+
+
+def bound_values(bounds: pa.StructArray, value_types: pa.StructArray, wanted: pa.Array, kind: pa.DataType) -> pa.Array:
+    """As ``bound_value``, of many bounds.
+
+    Args:
+        bounds: as ``rli.hudi.metadata.columns`` decodes them.
+        value_types: beside them.
+        wanted: bool array: the others are not looked at.
+        kind: of the column.
+
+    Returns:
+        Array of that type, null where ``bound_value`` gives None, and where a bound is not wanted.
+    """
+    values = pa.nulls(len(bounds), kind)
+    names = [field.name for field in bounds.type]
+    parts = [pc.if_else(wanted, part, None) for part in bounds.flatten()]
+    held = [(wrapper, part) for wrapper, part in zip(names, parts, strict=True) if part.null_count < len(part)]
+    left = np.zeros(len(bounds), np.bool_)
+    for wrapper, part in held:
+        plain = _plain_values(wrapper, part, value_types, kind)
+        values = pc.coalesce(values, plain)
+        left |= pc.and_(part.is_valid(), plain.is_null()).to_numpy(zero_copy_only=False)
+    places = np.flatnonzero(left).tolist()
+    if not places:
+        return values
+    each = [_value_at(place, held, value_types, kind) for place in places]
+    return pc.replace_with_mask(values, pa.array(left), pa.array(each, kind))
+
+
+def _value_at(
+    place: int, held: Sequence[tuple[str, pa.Array]], value_types: pa.StructArray, kind: pa.DataType
+) -> pa.Scalar | None:
+    wrapper, part = next((wrapper, part) for wrapper, part in held if part[place].is_valid)
+    stored = value_types[place].as_py()
+    value_type = stored and ValueType(stored["typeOrdinal"], stored["additionalInfo"])
+    return bound_value(Bound(wrapper, part[place].as_py()), value_type, kind)
+
+
+def _plain_values(wrapper: str, part: pa.Array, value_types: pa.StructArray, kind: pa.DataType) -> pa.Array:
+    """Those of the values that are stored as the column has them; null for others, which are looked at one by one."""
+    unknown = pa.nulls(len(part), kind)
+    if part.type == kind and wrapper in {"BooleanWrapper", "IntWrapper", "LongWrapper", "BytesWrapper"}:
+        return part
+    if wrapper == "StringWrapper" and pa.types.is_string(kind):
+        return pc.if_else(pc.string_is_ascii(part), part, None)
+    if wrapper in {"FloatWrapper", "DoubleWrapper"} and kind in (part.type, pa.float64()):
+        values = part.cast(kind)
+        return pc.if_else(pc.is_nan(values), None, values)
+    if wrapper in {"IntWrapper", "DateWrapper", "LocalDateWrapper"} and pa.types.is_date32(kind):
+        return part.view(kind)
+    if wrapper == "LongWrapper" and pa.types.is_timestamp(kind):
+        same = [ordinal for ordinal, unit in _UNITS.items() if unit == kind.unit]
+        is_alike = pc.is_in(pc.struct_field(value_types, "typeOrdinal"), value_set=pa.array(same, pa.int32()))
+        return pc.if_else(is_alike, part.view(kind), None)
+    return unknown
 
 
 def _read_boolean(bound: Bound, _: ValueType | None, __: pa.DataType) -> BoundValue | None:
@@ -198,7 +252,9 @@ def _read_time(bound: Bound, value_type: ValueType | None, kind: pa.DataType) ->
     if not isinstance(bound.value, int) or isinstance(bound.value, bool):
         return None
     is_micros = bound.wrapper in {"TimeMicrosWrapper", "TimestampMicrosWrapper"}
-    unit = "us" if is_micros else kind.unit if value_type is None else _UNITS[value_type.ordinal]
+    unit = "us" if is_micros else kind.unit if value_type is None else _UNITS.get(value_type.ordinal)
+    if unit is None:
+        return None
     value, rest = divmod(bound.value * _NANOSECONDS[unit], _NANOSECONDS[kind.unit])
     return None if rest else value
 

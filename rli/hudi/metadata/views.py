@@ -154,7 +154,7 @@ def _by_owner(
     """For each column the statistics of its keys, in their order."""
     cells = reader.lookup(partition, pa.array(list(chain.from_iterable(keys.values())), pa.string()))
     found = statistics_columns(cells["value"])
-    live = pc.fill_null(pc.invert(found["isDeleted"]), False)  # noqa: FBT003  (a value)
+    live = pc.fill_null(pc.invert(found["isDeleted"]), False)
     found, held = found.filter(live), cells["key"].filter(live)
     return {
         column: found.take(pc.index_in(pa.array(wanted, pa.binary()), value_set=held))
