@@ -113,11 +113,11 @@ def _bounds(statistics: pa.RecordBatch, kind: pa.DataType, has_ends: Truths, may
         zero = pa.scalar(0, kind)
         beside_zero = pc.or_(pc.greater(least, zero), pc.less(greatest, zero))
         is_proven = pc.and_(is_proven, pc.fill_null(beside_zero, False))
-    ends = (
+    low, high = (
         pc.if_else(pc.and_(is_proven, _are_of_our_calendar(end)), end, None).cast(bound_type(kind))
         for end in (least, greatest)
     )
-    return ColumnBounds(*ends, may_hold_null, np.ones(len(may_hold_null), np.bool_))
+    return ColumnBounds(low, high, may_hold_null, np.ones(len(may_hold_null), np.bool_))
 
 
 def _typed(statistics: pa.RecordBatch, name: str, kind: pa.DataType, has_ends: Truths) -> pa.Array:

@@ -104,7 +104,8 @@ class MetadataListing:
 
 
 def _is_listed(listed: Mapping[str, Mapping[str, int]], path: str) -> bool:
-    return posixpath.basename(path) in listed.get(posixpath.dirname(path), ())
+    partition_path, _, name = path.rpartition("/")
+    return name in listed.get(partition_path, ())
 
 
 def _listed(files: Mapping[str, Mapping[str, int]]) -> Iterator[StoredFile]:

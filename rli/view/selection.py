@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -101,7 +102,13 @@ class Selection:
         told_by_paths = frozenset(known[0]).intersection(*known) if known else frozenset[str]()
         return any(column[0] not in told_by_paths for column in columns_of(self.predicate))
 
+    @cached_property
+    def _asks_paths(self) -> bool:
+        return any(column[0] in self.table.properties.partition_fields for column in columns_of(self.predicate))
+
     def _known(self, file_slice: FileSlice) -> dict[str, pa.Scalar]:
+        if not self._asks_paths:
+            return {}
         path = file_slice.group.partition_path
         if path not in self._values:
             self._values[path] = partition_values(self.table.properties, self.schema, path)
