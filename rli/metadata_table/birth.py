@@ -20,7 +20,6 @@ from rli.hudi.file_names import LogFileName
 from rli.hudi.java_properties import format_properties
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
 from rli.hudi.metadata.partitions import PartitionKind
-from rli.hudi.metadata.schema import METADATA_SCHEMA_TEXT
 from rli.hudi.metadata.table_properties import metadata_table_properties
 from rli.hudi.properties import PROPERTIES_PATH
 from rli.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -93,7 +92,7 @@ class Birth:
         return self.new.write(posixpath.join(kind, PARTITION_METADATA), content.encode())
 
     def _write_instant(self, layout: TimelineLayout, stats: Sequence[WriteStat]) -> list[str]:
-        metadata = CommitMetadata(tuple(stats), avro_schema=METADATA_SCHEMA_TEXT, operation=_OPERATION)
+        metadata = CommitMetadata(tuple(stats), avro_schema=self.new.schema, operation=_OPERATION)
         pending = self.new.write_pending(layout, Action.DELTA_COMMIT)
         completed = layout.completed_path(self.new.instant, Action.DELTA_COMMIT, self.completion_time)
         return [*pending, self.new.write(completed, layout.encode(metadata))]

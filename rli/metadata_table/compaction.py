@@ -7,7 +7,6 @@ from typing import Final, TypeAlias
 
 from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.reader import MetadataTableReader
-from rli.hudi.metadata.schema import METADATA_SCHEMA_TEXT
 from rli.hudi.timeline.commit_metadata import COMPACT, CommitMetadata
 from rli.hudi.timeline.compaction_plan import CompactionOperation, compaction_plan
 from rli.hudi.timeline.instant import Action
@@ -52,7 +51,7 @@ def write_compaction(
     ]
     plan = compaction_plan([_operation(partition, group) for partition, group in groups])
     pending = new.write_pending(layout, Action.COMPACTION, plan)
-    metadata = CommitMetadata(tuple(stats), avro_schema=METADATA_SCHEMA_TEXT, operation=COMPACT)
+    metadata = CommitMetadata(tuple(stats), avro_schema=new.schema, operation=COMPACT)
     return [*(stat.path for stat in stats), *pending], metadata
 
 

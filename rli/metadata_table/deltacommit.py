@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Final
 
 from rli.hudi.metadata.reader import metadata_layout
-from rli.hudi.metadata.schema import METADATA_SCHEMA_TEXT
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import Action, State
 from rli.hudi.timeline.layouts import TimelineLayout
@@ -26,12 +25,14 @@ class Deltacommit:
         logs: its log files.
         layout: of the table's timeline.
         completion_time: after all times of both timelines.
+        schema: Avro schema of the values in its log files.
     """
 
     instant: str
     logs: Sequence[GroupLog]
     layout: TimelineLayout
     completion_time: str
+    schema: str
 
     @cached_property
     def files(self) -> dict[str, bytes]:
@@ -45,5 +46,5 @@ class Deltacommit:
     def content(self) -> bytes:
         """Of its completed instant."""
         stats = tuple(log.stat for log in self.logs)
-        metadata = CommitMetadata(stats, avro_schema=METADATA_SCHEMA_TEXT, operation=_OPERATION)
+        metadata = CommitMetadata(stats, avro_schema=self.schema, operation=_OPERATION)
         return metadata_layout(self.layout).encode(metadata)

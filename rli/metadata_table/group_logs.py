@@ -15,10 +15,10 @@ from rli.hudi.file_names import LogFileName
 from rli.hudi.hfile.cells import concatenated
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block, deletes
 from rli.hudi.log_file.hfile_block import hfile_block
+from rli.hudi.metadata.cells import in_form
 from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.groups import groups_of
 from rli.hudi.metadata.partitions import METADATA_FOLDER, data_partition_of, escaped_partition, file_id, group_number
-from rli.hudi.metadata.schema import METADATA_SCHEMA_TEXT
 from rli.hudi.timeline.commit_metadata import AppendedTo, WriteStat
 from rli.metadata_table.partition_change import PartitionChange
 
@@ -63,11 +63,13 @@ class LogWriter:
         instant: of the deltacommit.
         names_instant: the names of log files hold the instant of their deltacommit: table version 8 and later; else that of the
             base file below them.
+        schema: Avro schema of the values.
         attempt: to carry a table service out; a write has one only. No name of a log file is given twice.
     """
 
     instant: str
     names_instant: bool
+    schema: str
     attempt: int = 0
 
     def logs(self, groups: Sequence[GroupSlice], change: PartitionChange) -> Iterator[GroupLog]:
@@ -89,7 +91,7 @@ class LogWriter:
     def _log(self, partition: str, group: GroupSlice, cells: pa.RecordBatch) -> GroupLog:
         is_removed = pc.equal(pc.binary_length(cells["value"]), 0)
         put, removed = cells.filter(pc.invert(is_removed)), cells["key"].filter(is_removed)
-        content = _content(self.instant, partition, put, removed)
+        content = self._content(partition, in_form(put, self.schema), removed)
         name, appended_to = self._name(group)
         stat = WriteStat(
             group.file_id,
@@ -105,6 +107,13 @@ class LogWriter:
             appended_to=appended_to,
         )
         return GroupLog(stat, content)
+
+    def _content(self, partition: str, put: pa.RecordBatch, removed: pa.Array) -> bytes:
+        """The blocks of a log file; without records and removed keys, the empty block that a new file group begins with."""
+        blocks = [hfile_block(self.instant, [put], self.schema)] if put.num_rows else []
+        if len(removed):
+            blocks.append(delete_block(self.instant, deletes(removed, partition), self.schema))
+        return b"".join(blocks) or delete_block(self.instant, NO_DELETES)
 
     def _name(self, group: GroupSlice) -> tuple[LogFileName, AppendedTo]:
         token = f"{token_begin(self.instant)}{self.attempt}"
@@ -131,14 +140,6 @@ def _groups_of(groups: Sequence[GroupSlice], change: PartitionChange) -> tuple[l
     count = max(map(len, by_owner.values()), default=1)
     ids = (file_id(change.partition, number, change.data_partition) for number in range(count))
     return [GroupSlice(new, None, "", (), ()) for new in ids], True
-
-
-def _content(instant: str, partition: str, put: pa.RecordBatch, removed: pa.Array) -> bytes:
-    """The blocks of a log file; without records and removed keys, the empty block that a new file group begins with."""
-    blocks = [hfile_block(instant, [put], METADATA_SCHEMA_TEXT)] if put.num_rows else []
-    if len(removed):
-        blocks.append(delete_block(instant, deletes(removed, partition), METADATA_SCHEMA_TEXT))
-    return b"".join(blocks) or delete_block(instant, NO_DELETES)
 
 
 def _last_of_each(cells: pa.RecordBatch) -> pa.RecordBatch:

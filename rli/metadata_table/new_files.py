@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rli.hudi.file_names import HFILE, BaseFileName
 from rli.hudi.hfile.writer import write_hfile
-from rli.hudi.metadata.schema import METADATA_SCHEMA_TEXT
+from rli.hudi.metadata.cells import in_form
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.hudi.timeline.instant import State
 from rli.hudi.timeline.layouts import TimelineLayout
@@ -27,12 +27,14 @@ class NewFiles:
         folder: where the files are written: it stands for the folder of the metadata table.
         instant: of the change that brings them.
         began: instant time at which the attempt began; no other attempt has it.
+        schema: Avro schema of the values.
     """
 
     storage: Storage
     folder: str
     instant: str
     began: str
+    schema: str
 
     @property
     def token(self) -> str:
@@ -69,7 +71,8 @@ class NewFiles:
         path = posixpath.join(partition, str(BaseFileName(file_id, self.token, self.instant, HFILE)))
         counts: list[int] = []
         with self.storage.filesystem.open_output_stream(self.storage.full_path(self._made(path))) as sink:
-            write_hfile(sink, _counted(cells, counts), METADATA_SCHEMA_TEXT)
+            written = (in_form(batch, self.schema) for batch in _counted(cells, counts))
+            write_hfile(sink, written, self.schema)
             size = sink.tell()
         inserts = sum(counts) if prior is None else 0
         return WriteStat(file_id, path, partition, prior, sum(counts), inserts, 0, 0, size, size)

@@ -14,6 +14,7 @@ from rli.file_group.journal_list import readable_journals
 from rli.hudi.metadata.index_definitions import load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.metadata.schema import schema_text_of
 from rli.hudi.metadata.statistic_values import StatisticsVersion
 from rli.hudi.timeline.instant import new_instant_time
 from rli.hudi.timeline.timeline import Timeline
@@ -163,7 +164,8 @@ class Upkeep:
 
     def _upkept(self, instant: str, kept: KeptPartitions, contents: Contents, attempt: int = 0) -> Upkept:
         statistics = LiveStatistics(self._storage, self._reader, self._columns)
-        writer = LogWriter(instant, self.timeline.layout.keeps_completion_times, attempt)
+        schema = schema_text_of(self._snapshot.table.properties.version)
+        writer = LogWriter(instant, self.timeline.layout.keeps_completion_times, schema, attempt)
         logs = [
             log
             for name in kept.kept
@@ -174,7 +176,7 @@ class Upkeep:
             return Upkept(kept, None)
         latest = max(filter(None, (self._snapshot.timeline.latest_time, self.timeline.latest_time)))
         completion = new_instant_time(self._snapshot.table.now(), latest)
-        return Upkept(kept, Deltacommit(instant, logs, self._snapshot.timeline.layout, completion))
+        return Upkept(kept, Deltacommit(instant, logs, self._snapshot.timeline.layout, completion, schema))
 
     def _locations(
         self, change_of: Callable[..., Sequence[PartitionChange]], journals: Sequence[object]

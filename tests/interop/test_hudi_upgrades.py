@@ -13,7 +13,7 @@ from rli.storage import Storage
 from tests.support.agreement import require_agreement
 from tests.support.histories import SCHEMA, WIDER_SCHEMA, History, Layout, Row, trip, write_history
 from tests.support.hudi import HudiEngine
-from tests.support.hudi_options import NEWEST, table_options
+from tests.support.hudi_options import table_options
 from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.meta_columns import without_meta_columns
 from tests.support.metadata_tables import differences
@@ -35,9 +35,8 @@ def _hudi_upserts(engine: HudiEngine, history: History, rows: list[Row], schema:
 
 def _require_all_agree(engine: HudiEngine, history: History) -> None:
     require_agreement(history)
-    if history.layout == BY_CITY and engine.version == NEWEST:
-        # It does not read statistics of columns that are written in two forms, as rli and Hudi 1.0.2 do, and it does not undo
-        # the escape in city\:SIMPLE, as Hudi names the partition fields of the other layout.
+    if history.layout == BY_CITY:
+        # It does not undo the escape in city\:SIMPLE, as Hudi names the partition fields of the other layout.
         assert sorted_rows(read_with_hudi_rs(history.path)) == history.rows
     assert sorted_rows(without_meta_columns(engine.read(history.path))) == history.rows
 

@@ -42,15 +42,20 @@ _CANONICAL: Final = to_parsing_canonical_form(METADATA_SCHEMA)
 _MOST_SCHEMAS: Final = 64
 
 
-def encode_record(record: MetadataRecord) -> bytes:
-    """The value of a record, by ``METADATA_SCHEMA``.
+def encode_record(record: MetadataRecord, schema: str = METADATA_SCHEMA_TEXT) -> bytes:
+    """The value of a record.
+
+    Args:
+        record: the record.
+        schema: that writes it; what it has no field for is left out.
 
     Raises:
+        CorruptTableError: the string is no Avro schema.
         ValueError: a value does not fit its field.
     """
     fields = {"key": "", **_fields_of(record)}
     buffer = io.BytesIO()
-    fastavro.schemaless_writer(buffer, _PARSED, fields)
+    fastavro.schemaless_writer(buffer, _parsed(schema), fields)
     return buffer.getvalue()
 
 
@@ -67,7 +72,7 @@ def decode_record(value: bytes, schema: str = METADATA_SCHEMA_TEXT) -> MetadataR
     try:
         stream = io.BytesIO(value)
         fields: Any = fastavro.schemaless_reader(
-            stream, _writer_schema(schema), None, return_record_name=True, return_record_name_override=True
+            stream, _parsed(schema), None, return_record_name=True, return_record_name_override=True
         )
         if stream.tell() < len(value):
             raise ValueError("bytes are left behind the record")
@@ -86,20 +91,20 @@ def is_own_form(schema: str) -> bool:
     Raises:
         CorruptTableError: the string is no Avro schema.
     """
-    return schema == METADATA_SCHEMA_TEXT or to_parsing_canonical_form(_writer_schema(schema)) == _CANONICAL
+    return schema == METADATA_SCHEMA_TEXT or to_parsing_canonical_form(_parsed(schema)) == _CANONICAL
 
 
-def recode(value: bytes, schema: str) -> bytes:
-    """A value of another schema as ``METADATA_SCHEMA`` writes it.
+def recode(value: bytes, written_by: str, schema: str) -> bytes:
+    """A value of one schema as another one writes it.
 
     Raises:
         CorruptTableError: the value is no record of the metadata table, or of an unknown type.
     """
-    return encode_record(decode_record(value, schema))
+    return encode_record(decode_record(value, written_by), schema)
 
 
 @lru_cache(_MOST_SCHEMAS)
-def _writer_schema(schema: str) -> Any:
+def _parsed(schema: str) -> Any:
     if schema == METADATA_SCHEMA_TEXT:
         return _PARSED
     try:

@@ -1,7 +1,7 @@
-"""Avro schema of the records of the metadata table, as Hudi 1.1 and later declare it.
+"""Avro schemas of the records of the metadata table, as Hudi 1.1 and later declare it, and as Hudi 1.0 does.
 
-Older releases declare fewer fields, in the same order. Values that this schema writes are also read by Hudi 0.15,
-which resolves the schema beside the values against its own.
+Older releases declare fewer fields, in the same order. Values of the newer schema are also read by Hudi 0.15 and 1.0, which
+resolve the schema beside the values against their own. hudi-rs does not: the log files of a file group must have one schema.
 """
 
 from __future__ import annotations
@@ -35,21 +35,19 @@ _WRAPPED: Final[dict[str, Any]] = {
     "TimestampMicrosWrapper": "long",
     "LocalDateWrapper": "int",
 }
-_ARRAY: Final = "ArrayWrapper"
 
 
 def _defaulted(name: str, kind: object, default: object) -> Schema:
     return {"name": name, "type": kind, "default": default}
 
 
-def _bounds() -> tuple[Schema, Schema]:
+def _bounds(array: Schema | None) -> tuple[Schema, Schema]:
     """The smallest and the greatest value; wrappers are declared in the first and named in the second."""
-    names = [_NAMESPACE + name for name in _WRAPPED]
     wrappers = [record(name, required("value", kind)) for name, kind in _WRAPPED.items()]
-    array = record(_ARRAY, optional("wrappedValues", array_of(["null", *names])))
+    wrappers += [] if array is None else [array]
     return (
-        _defaulted("minValue", ["null", *wrappers, array], None),
-        _defaulted("maxValue", ["null", *names, array["name"]], None),
+        _defaulted("minValue", ["null", *wrappers], None),
+        _defaulted("maxValue", ["null", *(wrapper["name"] for wrapper in wrappers)], None),
     )
 
 
@@ -62,19 +60,27 @@ _BLOOM_FILTER: Final = record(
     required("isDeleted", "boolean"),
 )
 _VALUE_TYPE: Final = record("HoodieValueTypeInfo", required("typeOrdinal", "int"), optional("additionalInfo", TEXT))
-_COLUMN_STATS: Final = record(
-    "HoodieMetadataColumnStats",
-    optional("fileName", TEXT),
-    optional("columnName", TEXT),
-    *_bounds(),
-    optional("valueCount", "long"),
-    optional("nullCount", "long"),
-    optional("totalSize", "long"),
-    optional("totalUncompressedSize", "long"),
-    required("isDeleted", "boolean"),
-    _defaulted("isTightBound", "boolean", default=False),
-    optional("valueType", _VALUE_TYPE),
+_ARRAY: Final = record(
+    "ArrayWrapper", optional("wrappedValues", array_of(["null", *(_NAMESPACE + name for name in _WRAPPED)]))
 )
+
+
+def _column_stats(array: Schema | None, *last: Schema) -> Schema:
+    return record(
+        "HoodieMetadataColumnStats",
+        optional("fileName", TEXT),
+        optional("columnName", TEXT),
+        *_bounds(array),
+        optional("valueCount", "long"),
+        optional("nullCount", "long"),
+        optional("totalSize", "long"),
+        optional("totalUncompressedSize", "long"),
+        required("isDeleted", "boolean"),
+        _defaulted("isTightBound", "boolean", default=False),
+        *last,
+    )
+
+
 _RECORD_INDEX: Final = record(
     "HoodieRecordIndexInfo",
     optional("partitionName", TEXT),
@@ -88,19 +94,24 @@ _RECORD_INDEX: Final = record(
 )
 _SECONDARY_INDEX: Final = record("HoodieSecondaryIndexInfo", required("isDeleted", "boolean"))
 
-METADATA_SCHEMA: Final = record(
-    "HoodieMetadataRecord",
-    *(optional(name, "string") for name in _META_COLUMNS),
-    required("key", TEXT),
-    required("type", "int"),
-    # Without a default, as Hudi has it.
-    required("filesystemMetadata", ["null", map_of(_FILE)]),
-    optional("BloomFilterMetadata", _BLOOM_FILTER),
-    optional("ColumnStatsMetadata", _COLUMN_STATS),
-    optional("recordIndexMetadata", _RECORD_INDEX),
-    optional("SecondaryIndexMetadata", _SECONDARY_INDEX),
-)
-"""Of the values in every partition."""
+
+def _with(column_statistics: Schema) -> Schema:
+    return record(
+        "HoodieMetadataRecord",
+        *(optional(name, "string") for name in _META_COLUMNS),
+        required("key", TEXT),
+        required("type", "int"),
+        # Without a default, as Hudi has it.
+        required("filesystemMetadata", ["null", map_of(_FILE)]),
+        optional("BloomFilterMetadata", _BLOOM_FILTER),
+        optional("ColumnStatsMetadata", column_statistics),
+        optional("recordIndexMetadata", _RECORD_INDEX),
+        optional("SecondaryIndexMetadata", _SECONDARY_INDEX),
+    )
+
+
+METADATA_SCHEMA: Final = _with(_column_stats(_ARRAY, optional("valueType", _VALUE_TYPE)))
+"""Of the values in every partition, in memory and in tables of most versions."""
 
 
 def _as_text(schema: Schema) -> str:
@@ -111,6 +122,18 @@ def _as_text(schema: Schema) -> str:
 
 METADATA_SCHEMA_TEXT: Final = _as_text(METADATA_SCHEMA)
 """As base files and log blocks carry it."""
+
+_VERSION_OF_HUDI_1_0: Final = 8
+_TEXT_OF_HUDI_1_0: Final = _as_text(_with(_column_stats(None)))
+
+
+def schema_text_of(version: int) -> str:
+    """The schema of new values in the metadata table of a table, as the releases of Hudi that made this version write it.
+
+    Args:
+        version: of the table.
+    """
+    return _TEXT_OF_HUDI_1_0 if version == _VERSION_OF_HUDI_1_0 else METADATA_SCHEMA_TEXT
 
 
 def wrapper_name(kind: str) -> str:
