@@ -34,7 +34,7 @@ from rli.errors import (
     UnsupportedTableError,
     VoidAttemptError,
 )
-from rli.hudi.timeline.instant import Instant
+from rli.hudi.timeline.instant import Instant, InstantState
 from rli.index.record.alone.commits import IndexCommit, PendingTransaction
 from rli.index.record.alone.transaction import IndexTransaction
 from rli.index.record.entries.self_check import IndexCheck
@@ -69,6 +69,7 @@ from rli.table import (
     IndexInfo,
     IndexOfTable,
     MetadataOfTable,
+    Scan,
     SyncResult,
     Table,
     TableInfo,
@@ -82,7 +83,6 @@ from rli.table import (
 from rli.tasks import TaskRunner
 from rli.view.explanation import PrunedCounts, PruningStep, ScanExplanation
 from rli.view.history import HistoryEntry
-from rli.view.scan import Scan
 from rli.write.buffered.writer import BufferedWriter
 
 __version__ = _version("record-level-index")
@@ -121,6 +121,7 @@ __all__ = [
     "IndexTransaction",
     "Instant",
     "InstantNotFoundError",
+    "InstantState",
     "InvalidInputError",
     "InvalidKeyError",
     "KeyMode",

@@ -9,7 +9,7 @@ from typing import Final
 
 from rli.hudi.metadata.reader import metadata_layout
 from rli.hudi.timeline.commit_metadata import CommitMetadata
-from rli.hudi.timeline.instant import Action, State
+from rli.hudi.timeline.instant import Action, InstantState
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.metadata_table.group_logs import GroupLog
 
@@ -37,7 +37,7 @@ class Deltacommit:
     @cached_property
     def files(self) -> dict[str, bytes]:
         """The files that come before its completion, in this order: path in the table → content."""
-        layout, states = metadata_layout(self.layout), (State.REQUESTED, State.INFLIGHT)
+        layout, states = metadata_layout(self.layout), (InstantState.REQUESTED, InstantState.INFLIGHT)
         begun = layout.encode(CommitMetadata((), operation=_OPERATION))
         pending = (layout.pending_path(self.instant, Action.DELTA_COMMIT, state) for state in states)
         return {**dict(zip(pending, (b"", begun), strict=True)), **{log.path: log.content for log in self.logs}}

@@ -12,7 +12,7 @@ from rli.hudi.file_names import HFILE, BaseFileName
 from rli.hudi.hfile.writer import write_hfile
 from rli.hudi.metadata.cells import in_form
 from rli.hudi.timeline.commit_metadata import WriteStat
-from rli.hudi.timeline.instant import State
+from rli.hudi.timeline.instant import InstantState
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.metadata_table.group_logs import token_begin
 from rli.storage import Storage
@@ -54,7 +54,7 @@ class NewFiles:
             action: of the instant.
             plan: content of the requested state.
         """
-        states = ((State.REQUESTED, plan), (State.INFLIGHT, b""))
+        states = ((InstantState.REQUESTED, plan), (InstantState.INFLIGHT, b""))
         return [self.write(layout.pending_path(self.instant, action, state), content) for state, content in states]
 
     def write_base(

@@ -24,7 +24,7 @@ from rli.errors import InvalidInputError
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.clean_metadata import CleanPlan
-from rli.hudi.timeline.instant import Action, Instant, State
+from rli.hudi.timeline.instant import Action, Instant, InstantState
 from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.publication.fence import Fence, remove_unfinished_drafts
@@ -161,7 +161,7 @@ def after_cleans(snapshot: Snapshot) -> tuple[Timeline, frozenset[str]]:
     }
     # One without a plan is removed.
     instants = [
-        replace(instant, state=State.COMPLETED) if plans.get(instant) is not None else instant
+        replace(instant, state=InstantState.COMPLETED) if plans.get(instant) is not None else instant
         for instant in snapshot.timeline.instants
         if instant not in plans or plans[instant] is not None
     ]
@@ -239,7 +239,7 @@ CLEAN: Final = Clean()
 
 
 def _plan_of(content: bytes, instant_time: str) -> CleanPlan:
-    return CleanPlan.from_avro(content, f"{instant_time}.{Action.CLEAN}.{State.REQUESTED}")
+    return CleanPlan.from_avro(content, f"{instant_time}.{Action.CLEAN}.{InstantState.REQUESTED}")
 
 
 def _deleted_by(snapshot: Snapshot, plan: CleanPlan) -> list[str]:

@@ -7,6 +7,7 @@ from rli.table.info import IndexInfo, TableInfo
 from rli.table.maintenance import TableMaintenance
 from rli.table.metadata_of_table import MetadataOfTable
 from rli.table.options import TableOptions
+from rli.table.scan import Scan
 from rli.table.table import Table
 from rli.table.versions import TableVersions
 
@@ -15,6 +16,7 @@ __all__ = [
     "IndexInfo",
     "IndexOfTable",
     "MetadataOfTable",
+    "Scan",
     "SyncResult",
     "Table",
     "TableInfo",

@@ -29,10 +29,10 @@ from rli.reads.point_reads import get_records
 from rli.store.retries import answers_within
 from rli.table.info import TableInfo, table_info
 from rli.table.opened import OpenTable
+from rli.table.scan import Scan
 from rli.view.definition import TableDefinition
 from rli.view.given_keys import given_keys
 from rli.view.history import HistoryEntry, history
-from rli.view.scan import Scan
 from rli.view.snapshot import told_of_now
 
 _INFO_SECONDS: Final = 5.0
@@ -113,7 +113,7 @@ class TableReading:
         All of its records are of one state of the table. Others may remove files of that state before they are read: then
         the scan raises ``InstantNotFoundError``. ``read`` begins again instead.
         """
-        return self._opened.snapshot(as_of).scan(columns, filters)
+        return Scan(self._opened.snapshot(as_of).scan(columns, filters))
 
     def changes(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 from rli.view.file_slices import FileSlice
 
@@ -82,24 +81,24 @@ class ScanExplanation:
     partitions: PrunedCounts
     files: PrunedCounts
 
-    @classmethod
-    def of(cls, text: str | None, live: Sequence[FileSlice], steps: Sequence[Narrowed]) -> Self:
-        """Count what each of some steps left out.
-
-        Args:
-            text: of the filter.
-            live: all slices.
-            steps: in order.
-        """
-        partitions, files = [_partitions(live)], [len(live)]
-        for step in steps:
-            partitions.append(_partitions(step.kept))
-            files.append(len(step.kept))
-        names = [step.by for step in steps]
-        return cls(text, _counts(names, partitions), _counts(names, files))
-
     def __str__(self) -> str:
         return "\n".join([f"filter: {self.filter or 'none'}", f"partitions: {self.partitions}", f"files: {self.files}"])
+
+
+def explained(shown: str | None, live: Sequence[FileSlice], steps: Sequence[Narrowed]) -> ScanExplanation:
+    """Count the slices that each of some steps left out.
+
+    Args:
+        shown: the filter as pyarrow shows it; None for a scan of all records.
+        live: all slices.
+        steps: in order.
+    """
+    partitions, files = [_partitions(live)], [len(live)]
+    for step in steps:
+        partitions.append(_partitions(step.kept))
+        files.append(len(step.kept))
+    names = [step.by for step in steps]
+    return ScanExplanation(shown, _counts(names, partitions), _counts(names, files))
 
 
 def _partitions(slices: Sequence[FileSlice]) -> int:

@@ -15,7 +15,7 @@ from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
-from rli.view.explanation import ScanExplanation
+from rli.view.explanation import ScanExplanation, explained
 from rli.view.file_slice_reader import dataset_of, only_base_file, require_readable
 from rli.view.file_slices import FileSlice
 from rli.view.selection import Selection, whole_fragment
@@ -27,11 +27,10 @@ _BATCHES_AHEAD: Final = 4
 
 
 @dataclass(frozen=True)
-class Scan:
-    """Some columns of a table's records that pass a filter, all of one snapshot; ``Table.scan`` makes it.
+class SnapshotScan:
+    """Some columns of a table's records that pass a filter, all of one snapshot; ``Snapshot.scan`` makes it.
 
-    Nothing is read before it is asked for. Each method may be called again, and shows the same state. DuckDB, Polars and
-    others read a scan itself, as a stream of Arrow batches.
+    Nothing is read before it is asked for. Each method may be called again, and shows the same state.
 
     Attributes:
         table: the definition of the table.
@@ -70,10 +69,6 @@ class Scan:
         """The records batch by batch, so that only a few batches are in memory. The reader raises as ``to_table``."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The records of ``to_batches`` for other libraries; each call gives a new stream."""
-        return self.to_batches().__arrow_c_stream__(requested_schema)
-
     def files(self) -> list[str]:
         """The base files that may hold such records, in order: paths of a local table, URIs of others.
 
@@ -84,24 +79,12 @@ class Scan:
         return [f"{root.rstrip('/')}/{only_base_file(file_slice).path}" for file_slice in self.matching_slices()]
 
     def explain(self) -> ScanExplanation:
-        """How many partitions and files each step leaves out that proves that no record in them passes the filter.
-
-        It opens footers as a read does, and reads no records.
-
-        Example:
-            >>> print(table.scan(filters="city = 'Rome'").explain())
-            filter: (city == "Rome")
-            partitions: 1 of 2 read; left out by partition path 1
-            files: 1 of 2 read; left out by partition path 1
-
-        Raises:
-            InstantNotFoundError, CorruptTableError, TableNotFoundError: as ``to_table``.
-        """
+        """How many partitions and files each step leaves out; see ``Scan.explain``."""
         live = self._live()
         if self.filter is None:
-            return ScanExplanation.of(None, live, [])
+            return explained(None, live, [])
         with self._naming_broken_files(live):
-            return ScanExplanation.of(str(self.filter.expression), live, self._selection(self.filter).steps(live))
+            return explained(str(self.filter.expression), live, self._selection(self.filter).steps(live))
 
     def matching_slices(self) -> list[FileSlice]:
         """The live slices that may hold such records, told by partition paths, the metadata table and footers."""

@@ -25,7 +25,7 @@ from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
 from rli.view.key_columns import KeyColumns
-from rli.view.scan import Scan, wanted_columns
+from rli.view.scan import SnapshotScan, wanted_columns
 from rli.view.second_look import Told, read_again
 from rli.view.skipping import Skipping
 from rli.view.table_change import TableChange
@@ -241,7 +241,7 @@ class Snapshot:
             self.metadata, self.key_column_names if self.table.properties.populate_meta_fields else frozenset()
         )
 
-    def scan(self, columns: Sequence[str] | None = None, filters: object = None) -> Scan:
+    def scan(self, columns: Sequence[str] | None = None, filters: object = None) -> SnapshotScan:
         """The records, or some columns of those that pass a filter, to be read in one of several ways.
 
         Args:
@@ -254,13 +254,15 @@ class Snapshot:
             SchemaError: a column does not exist, or the filter is not one.
         """
         if self.schema is None:
-            return Scan(self.table, self.slices, None, pa.schema([]), None, self.require_not_removed)
+            return SnapshotScan(self.table, self.slices, None, pa.schema([]), None, self.require_not_removed)
         wanted = wanted_columns(self.schema, columns)
         passes = Filter.of(filters, with_meta_columns(self.schema))
-        return Scan(self.table, self.slices, self.schema, wanted, passes, self.require_not_removed, self.skipping)
+        return SnapshotScan(
+            self.table, self.slices, self.schema, wanted, passes, self.require_not_removed, self.skipping
+        )
 
     def read(self, columns: Sequence[str] | None = None, filters: object = None) -> pa.Table:
-        """All records at once; arguments and errors are those of ``scan`` and ``Scan.to_table``."""
+        """All records at once; arguments and errors are those of ``scan`` and ``SnapshotScan.to_table``."""
         return self.scan(columns, filters).to_table()
 
 

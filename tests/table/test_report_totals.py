@@ -9,6 +9,7 @@ import pytest
 
 from rli import Table, create_table, open_table
 from rli.report.facts import table_report
+from rli.table.table import opened_table
 from tests.support.hudi_tables import unzip_hudi_table
 from tests.support.tables import records
 
@@ -47,7 +48,7 @@ def require_true_growth(table: Table, commits: int) -> None:
     assert len(state.commits) >= commits
     for commit in state.commits:
         read = table.read(as_of=commit.entry.time)
-        files = table.scan(as_of=commit.entry.time).slices.values()
+        files = opened_table(table).snapshot(commit.entry.time).slices.values()
         assert (commit.records, commit.bytes) == (read.num_rows, sum(one.size for one in files)), commit.entry
     assert state.records == table.read().num_rows
 

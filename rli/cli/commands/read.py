@@ -24,7 +24,7 @@ from rli.cli.output import (
     report,
     with_table,
 )
-from rli.hudi.timeline.instant import State
+from rli.hudi.timeline.instant import InstantState
 from rli.index.contract import LOOKUP_SECONDS
 from rli.model import ChangeImages, Scope
 from rli.reads.changes.table_changes import POSITION
@@ -280,7 +280,7 @@ def _print_history(entries: Sequence[HistoryEntry]) -> None:
 
 def _what(entry: HistoryEntry) -> str:
     name = (entry.operation or entry.action).lower()
-    if entry.state != State.COMPLETED:
+    if entry.state != InstantState.COMPLETED:
         return f"{name} ({entry.state})"
     return f"{name} of {', '.join(entry.undone)}" if entry.undone else name
 

@@ -22,7 +22,7 @@ from rli.errors import CorruptTableError
 from rli.hudi.timeline.avro_files import MALFORMED, decode, parsed_schema
 from rli.hudi.timeline.clean_schemas import CLEAN_METADATA
 from rli.hudi.timeline.commit_schemas import ARCHIVED_REPLACE_METADATA, COMMIT_METADATA
-from rli.hudi.timeline.instant import State
+from rli.hudi.timeline.instant import InstantState
 from rli.hudi.timeline.rollback_schemas import ROLLBACK_METADATA
 from rli.hudi.timeline.schema_parts import TEXT, VERSION, Schema, optional, record
 
@@ -31,7 +31,7 @@ _FORMAT_VERSION: Final = 1
 _AVRO_BLOCK: Final = 3
 _SCHEMA_KEY: Final = 2
 _CONTENT_VERSION: Final = 3
-_COMPLETED: Final = State.COMPLETED.name
+_COMPLETED: Final = InstantState.COMPLETED.name
 _FILE_NAME: Final = re.compile(r"\.commits_\.archive\.(?P<version>\d+)_.*", re.ASCII)
 
 _ENTRY: Final = record(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from rli.errors import CorruptTableError
 from rli.hudi.timeline.avro_files import MALFORMED, read_record, write_record
 from rli.hudi.timeline.clean_schemas import CLEAN_METADATA, CLEANER_PLAN
-from rli.hudi.timeline.instant import State
+from rli.hudi.timeline.instant import InstantState
 
 _POLICY: Final = "KEEP_LATEST_COMMITS"
 # Since version 2 a plan holds full paths, and a result names relative to their partitions.
@@ -38,7 +38,7 @@ class CleanPlan:
         earliest = {
             "timestamp": self.earliest_kept,
             "action": self.earliest_action,
-            "state": State.COMPLETED.name,
+            "state": InstantState.COMPLETED.name,
         }
         record: dict[str, Any] = {
             "earliestInstantToRetain": None if self.earliest_kept is None else earliest,

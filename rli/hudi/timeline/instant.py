@@ -19,7 +19,7 @@ _DIGITS_WITHOUT_MILLISECONDS: Final = 14
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-class State(StrEnum):
+class InstantState(StrEnum):
     """How far an instant got."""
 
     REQUESTED = "requested"
@@ -75,14 +75,14 @@ class Instant:
 
     time: str
     action: str
-    state: State
+    state: InstantState
     completion_time: str | None
     file_name: str
     size: int
 
     @property
     def is_completed(self) -> bool:
-        return self.state is State.COMPLETED
+        return self.state is InstantState.COMPLETED
 
     @property
     def completed_action(self) -> str:

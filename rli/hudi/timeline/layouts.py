@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from rli.hudi.timeline.commit_metadata import CommitMetadata
-from rli.hudi.timeline.instant import Action, State
+from rli.hudi.timeline.instant import Action, InstantState
 
 META_FOLDER: Final = ".hoodie"
 _WITHOUT_COMPLETION_TIMES: Final = 1
@@ -65,9 +65,9 @@ class TimelineLayout:
         """A file of the timeline, relative to the table."""
         return posixpath.join(self.folder, file_name)
 
-    def pending_path(self, time: str, action: str, state: State) -> str:
+    def pending_path(self, time: str, action: str, state: InstantState) -> str:
         """File of an instant that is requested or inflight, relative to the table."""
-        if state is State.INFLIGHT and action == Action.COMMIT:
+        if state is InstantState.INFLIGHT and action == Action.COMMIT:
             return self.path(f"{time}.inflight")
         return self.path(f"{time}.{action}.{state}")
 

@@ -12,7 +12,15 @@ from typing import Final
 
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.timeline.commit_metadata import CommitMetadata
-from rli.hudi.timeline.instant import ACTIONS, UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant, State, new_instant_time
+from rli.hudi.timeline.instant import (
+    ACTIONS,
+    UNDOING_ACTIONS,
+    WRITE_ACTIONS,
+    Action,
+    Instant,
+    InstantState,
+    new_instant_time,
+)
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.undone import Undone
 from rli.storage import Storage, StoredFile
@@ -21,7 +29,7 @@ _FILE_NAME: Final = re.compile(
     r"(?P<time>\d+)(?:_(?P<completion>\d+))?(?:\.inflight|\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?)",
     re.ASCII,
 )
-_STATE_RANK: Final = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
+_STATE_RANK: Final = {InstantState.REQUESTED: 0, InstantState.INFLIGHT: 1, InstantState.COMPLETED: 2}
 _TIME_LENGTHS: Final = frozenset({*range(14, 21), 23})
 """The metadata table of version 6 adds three digits for a birth, and three more for a compaction of it."""
 
@@ -235,7 +243,7 @@ def _parse(file: StoredFile, layout: TimelineLayout) -> Instant | None:
     match = _FILE_NAME.fullmatch(file.name)
     if match is None or match["action"] not in {None, *ACTIONS}:
         return None
-    state = State(match["state"] or State.COMPLETED) if match["action"] else State.INFLIGHT
+    state = InstantState(match["state"] or InstantState.COMPLETED) if match["action"] else InstantState.INFLIGHT
     action = match["action"] or Action.COMMIT
     instant = Instant(match["time"], action, state, match["completion"], file.name, file.size)
     problem = _problem(instant, layout)
@@ -275,7 +283,7 @@ def _torn(ordered: Iterable[Instant], layout: TimelineLayout) -> tuple[Instant, 
 
 
 def _as_pending(instant: Instant) -> Instant:
-    return replace(instant, state=State.INFLIGHT, completion_time=None)
+    return replace(instant, state=InstantState.INFLIGHT, completion_time=None)
 
 
 def _furthest_states(instants: Iterable[Instant]) -> list[Instant]:

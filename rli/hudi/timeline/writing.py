@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import dataclass
 from uuid import uuid4
 
-from rli.hudi.timeline.instant import State
+from rli.hudi.timeline.instant import InstantState
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.storage import Draft, Storage
 
@@ -37,7 +37,7 @@ class TimelineWriter:
             action: ``commit``, ``rollback`` and so on.
             content: the plan, for actions that keep one; a commit keeps none.
         """
-        return self._create(self.layout.pending_path(time, action, State.REQUESTED), content)
+        return self._create(self.layout.pending_path(time, action, InstantState.REQUESTED), content)
 
     def request_from(self, plan: Draft, time: str, action: str) -> bool:
         """Announce an instant whose plan is a draft; False if that time and action are taken.
@@ -45,15 +45,15 @@ class TimelineWriter:
         Raises:
             FileNotFoundError: the draft was taken back.
         """
-        return self._publish(plan, self.layout.pending_path(time, action, State.REQUESTED))
+        return self._publish(plan, self.layout.pending_path(time, action, InstantState.REQUESTED))
 
     def requested(self, time: str, action: str) -> bytes | None:
         """What ``request`` was given; None if the instant was not requested."""
-        return self.storage.read_bytes(self.layout.pending_path(time, action, State.REQUESTED))
+        return self.storage.read_bytes(self.layout.pending_path(time, action, InstantState.REQUESTED))
 
     def start(self, time: str, action: str, content: bytes = b"") -> bool:
         """Say that work on a requested instant begins; False if that was said before."""
-        return self._create(self.layout.pending_path(time, action, State.INFLIGHT), content)
+        return self._create(self.layout.pending_path(time, action, InstantState.INFLIGHT), content)
 
     def start_from(self, content: Draft, time: str, action: str) -> bool:
         """Say that work on a requested instant begins, with a draft's content; False if that was said before.
@@ -61,7 +61,7 @@ class TimelineWriter:
         Raises:
             FileNotFoundError: the draft was taken back.
         """
-        return self._publish(content, self.layout.pending_path(time, action, State.INFLIGHT))
+        return self._publish(content, self.layout.pending_path(time, action, InstantState.INFLIGHT))
 
     def completed(self, time: str, action: str) -> bytes | None:
         """The metadata of a completed instant; None if it is not completed."""
@@ -69,7 +69,7 @@ class TimelineWriter:
 
     def started(self, time: str, action: str) -> bytes | None:
         """What ``start`` was given; None if work on the instant has not begun."""
-        return self.storage.read_bytes(self.layout.pending_path(time, action, State.INFLIGHT))
+        return self.storage.read_bytes(self.layout.pending_path(time, action, InstantState.INFLIGHT))
 
     def publish(self, metadata: Draft, time: str, action: str, completion_time: str) -> bool:
         """Publish an instant whose metadata is a draft; False if it is published already.
@@ -128,7 +128,9 @@ class TimelineWriter:
 
     def pending_paths(self, time: str, action: str) -> list[str]:
         """The files that say how far an instant got before it completed, the furthest first."""
-        return [self.layout.pending_path(time, action, state) for state in (State.INFLIGHT, State.REQUESTED)]
+        return [
+            self.layout.pending_path(time, action, state) for state in (InstantState.INFLIGHT, InstantState.REQUESTED)
+        ]
 
     def flush(self) -> None:
         """Make what the timeline shows, and shows no more, survive a power cut."""

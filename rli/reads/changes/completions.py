@@ -11,7 +11,7 @@ from typing import Final
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.hudi.properties import Key
-from rli.hudi.timeline.instant import Instant, State, format_instant_time, instant_moment
+from rli.hudi.timeline.instant import Instant, InstantState, format_instant_time, instant_moment
 from rli.hudi.timeline.timeline import Timeline
 from rli.view.definition import TableDefinition
 
@@ -114,7 +114,7 @@ class Completions:
 
 def _completed(timeline: Timeline, instant: Instant, written: Mapping[str, datetime]) -> str | None:
     """When an instant of layout 1 completed; None if its file is gone."""
-    request = timeline.layout.pending_path(instant.time, instant.action, State.REQUESTED)
+    request = timeline.layout.pending_path(instant.time, instant.action, InstantState.REQUESTED)
     completed = written.get(instant.file_name)
     return None if completed is None else _completion(instant.time, written.get(posixpath.basename(request)), completed)
 

@@ -16,7 +16,7 @@ from rli.reads.changes.completions import Completions
 from rli.reads.changes.table_changes import ChangeChoices, ChangePiece, PlannedChanges
 from rli.table.table import opened_table
 from rli.view.file_slices import FileSlice
-from rli.view.scan import Scan
+from rli.view.scan import SnapshotScan
 from rli.view.snapshot import Snapshot
 from rli_spark.planning.parallelism import Parallelism
 from rli_spark.rows.row_batches import shared_out
@@ -150,8 +150,8 @@ def rows_of(part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 def _parts_of_records(
     table: rli.Table, options: SourceOptions, columns: Sequence[str], pushed: Sequence[Any], cores: int
-) -> list[Scan]:
-    def plan(snapshot: Snapshot) -> list[Scan]:
+) -> list[SnapshotScan]:
+    def plan(snapshot: Snapshot) -> list[SnapshotScan]:
         scan = _with_pushed(snapshot.scan(columns, options.filters), pushed)
         found = scan.matching_slices()
         # Tasks need not what was listed for the plan, and files are chosen.
@@ -162,7 +162,7 @@ def _parts_of_records(
     return opened_table(table).told(options.as_of, plan)
 
 
-def _with_pushed(scan: Scan, pushed: Sequence[Any]) -> Scan:
+def _with_pushed(scan: SnapshotScan, pushed: Sequence[Any]) -> SnapshotScan:
     if scan.table_schema is None:
         return scan
     full = with_meta_columns(scan.table_schema)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rli.errors import CorruptTableError, SettingsError
-from rli.hudi.timeline.instant import Instant, State, format_instant_time, new_instant_time, parse_instant_time
+from rli.hudi.timeline.instant import Instant, InstantState, format_instant_time, new_instant_time, parse_instant_time
 
 MOMENTS = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2900, 1, 1)).map(  # noqa: DTZ001
     lambda moment: moment.replace(tzinfo=UTC)
@@ -82,6 +82,6 @@ def test_local_moment_becomes_utc() -> None:
 
 
 def test_compaction_completes_as_commit() -> None:
-    instant = Instant("20240531120000123", "compaction", State.INFLIGHT, None, "x", 0)
+    instant = Instant("20240531120000123", "compaction", InstantState.INFLIGHT, None, "x", 0)
     assert instant.is_write
     assert instant.completed_action == "commit"

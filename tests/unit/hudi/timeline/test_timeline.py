@@ -6,7 +6,7 @@ import pytest
 
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.timeline.commit_metadata import CommitMetadata
-from rli.hudi.timeline.instant import State
+from rli.hudi.timeline.instant import InstantState
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import Timeline, load_timeline, read_commit
 from rli.storage import Storage
@@ -42,11 +42,11 @@ def test_each_instant_counts_once(tmp_path: Path) -> None:
     timeline = load_timeline(storage, TimelineLayout.of(1))
     found = [(instant.time, instant.action, instant.state) for instant in timeline.instants]
     assert found == [
-        (T1, "commit", State.COMPLETED),
-        (T2, "replacecommit", State.COMPLETED),
-        (T3, "clean", State.COMPLETED),
-        (T4, "commit", State.INFLIGHT),
-        (T5, "rollback", State.REQUESTED),
+        (T1, "commit", InstantState.COMPLETED),
+        (T2, "replacecommit", InstantState.COMPLETED),
+        (T3, "clean", InstantState.COMPLETED),
+        (T4, "commit", InstantState.INFLIGHT),
+        (T5, "rollback", InstantState.REQUESTED),
     ]
     assert times(timeline) == [T1, T2]
     assert [instant.time for instant in timeline.completed] == [T1, T2, T3]

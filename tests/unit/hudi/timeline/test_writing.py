@@ -9,7 +9,7 @@ import pytest
 
 from rli.errors import CorruptTableError
 from rli.hudi.timeline.commit_metadata import CommitMetadata
-from rli.hudi.timeline.instant import State
+from rli.hudi.timeline.instant import InstantState
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 from rli.hudi.timeline.timeline import load_timeline, read_commit
@@ -43,10 +43,10 @@ def test_a_commit_goes_through_its_states(writer: TimelineWriter) -> None:
     content = writer.layout.encode(CommitMetadata((), operation="UPSERT"))
     assert writer.request(TIME, "commit")
     assert writer.start(TIME, "commit")
-    assert load_timeline(writer.storage, writer.layout).find(TIME).state is State.INFLIGHT
+    assert load_timeline(writer.storage, writer.layout).find(TIME).state is InstantState.INFLIGHT
     assert publish(writer, "commit", content)
     timeline = load_timeline(writer.storage, writer.layout)
-    assert timeline.find(TIME).state is State.COMPLETED
+    assert timeline.find(TIME).state is InstantState.COMPLETED
     assert read_commit(writer.storage, timeline, timeline.find(TIME)).operation == "UPSERT"
     assert names(writer) == sorted([f"{TIME}.commit.requested", f"{TIME}.inflight", completed_name(writer, "commit")])
 
@@ -80,7 +80,7 @@ def test_withdrawn_commit_is_inflight_until_removed(writer: TimelineWriter) -> N
     writer.start(TIME, "commit")
     publish(writer, "commit", b"content")
     writer.withdraw(TIME, "commit")
-    assert load_timeline(writer.storage, writer.layout).find(TIME).state is State.INFLIGHT
+    assert load_timeline(writer.storage, writer.layout).find(TIME).state is InstantState.INFLIGHT
     writer.remove(TIME, "commit")
     writer.remove(TIME, "commit")
     assert names(writer) == []
