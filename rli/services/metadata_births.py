@@ -232,7 +232,9 @@ def _definitions(wanted: NewPartitions, snapshot: Snapshot, kinds: Collection[Pa
     if PartitionKind.COLUMN_STATS in kinds:
         has_second = snapshot.table.properties.version >= _FIRST_VERSION_OF_STATISTICS_2
         version = StatisticsVersion.V2 if has_second else StatisticsVersion.V1
-        names = names_of_columns(_schema(snapshot), wanted.columns)
+        # A table without records does not know its columns yet: without a list, each commit takes those that it has then.
+        is_open = wanted.columns is None and snapshot.schema is None
+        names = () if is_open else names_of_columns(_schema(snapshot), wanted.columns)
         kind = PartitionKind.COLUMN_STATS.value
         found.append(IndexDefinition(kind, kind, kind, names, version=version.value))
     if PartitionKind.RECORD_INDEX in kinds:

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from rli import ConflictError, InvalidInputError, SchemaError, Table, UnsupportedTableError, create_table, open_table
+from rli import (
+    ConflictError,
+    InvalidInputError,
+    PruningStep,
+    SchemaError,
+    Table,
+    UnsupportedTableError,
+    create_table,
+    open_table,
+)
 from rli.hudi.properties import load_properties
 from rli.table.table import opened_table
 from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
@@ -92,6 +101,13 @@ def test_partitions_of_new_tables_are_kept(tmp_path: Path) -> None:
     table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))
     assert [found.partition for found in table.metadata.status().partitions] == sorted(wanted)
     assert table.metadata.verify() == ()
+
+
+def test_new_tables_skip_by_their_columns(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", metadata=["files", "column_stats"])
+    table.upsert(records(("a", "x", 1, 1.0)))
+    pruned = table.scan(filters="v > 5").explain().files.pruned
+    assert pruned[PruningStep.COLUMN_STATS] == 1
 
 
 def test_unknown_partitions_create_no_table(tmp_path: Path) -> None:
