@@ -15,6 +15,7 @@ from rli_spark.planning.resources import parallelism_of
 from rli_spark.session.batches import map_numbers
 from rli_spark.session.connect import is_connect
 from rli_spark.session.jobs import jobs
+from rli_spark.session.one_daemon import in_workers_of_frames
 from rli_spark.session.running_task import begin_task
 from rli_spark.session.workers import require_same_python
 
@@ -49,7 +50,8 @@ class SparkTasks:
             else:
                 # A task for each hand. Left to itself, Spark gives a task items that follow each other.
                 context = self.spark.sparkContext
-                results = context.parallelize(hands, len(hands)).map(partial(_done, function)).collect()
+                done = context.parallelize(hands, len(hands)).map(partial(_done, function))
+                results = in_workers_of_frames(done).collect()
         return [results[number % len(hands)][number // len(hands)] for number in range(len(items))]
 
 

@@ -6,9 +6,11 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyspark
 import pytest
 
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+
+def parent_of_task(_: int) -> int:
+    return os.getppid()
 
 
 def test_workers_with_other_python_are_refused(
@@ -50,6 +56,15 @@ def test_renamed_capable_python_is_accepted(
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(wrapped))
     df = spark.createDataFrame([("a", "Rome", 1)], "id string, city string, ts long")
     assert rli_spark.upsert(df, table).inserted == 1
+
+
+def test_tasks_share_the_workers_of_frames(spark: SparkSession) -> None:
+    def parent(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from (pa.RecordBatch.from_pydict({"pid": [os.getppid()]}) for _ in batches)
+
+    rows = spark.range(0, 2, 1, 2).mapInArrow(parent, "pid long").collect()
+    assert set(rli_spark.SparkTasks(spark).run(parent_of_task, range(2))) == {row.pid for row in rows}
+    assert "SPARK_SIMPLIFIED_TRACEBACK" not in spark.sparkContext.environment
 
 
 def test_executors_without_rli_are_refused(tmp_path: Path) -> None:

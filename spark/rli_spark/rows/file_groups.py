@@ -25,6 +25,7 @@ from rli_spark.rows.lots import IN_LOTS, LOT, Lots, whole_lots
 from rli_spark.rows.row_batches import DATA, unpacked
 from rli_spark.session.batches import map_tables
 from rli_spark.session.connect import is_connect, rows_of
+from rli_spark.session.one_daemon import in_workers_of_frames
 from rli_spark.session.running_task import attempt_token, begin_task
 
 Item = TypeVar("Item")
@@ -92,7 +93,7 @@ def write_file_groups(
         written = _written_by_arrow(arranged, lot_writing)
     else:
         # Not by way of Arrow, for which Spark would hold the row batches of several lots at once.
-        written = arranged.rdd.mapPartitions(partial(_write_all, lot_writing)).collect()
+        written = in_workers_of_frames(arranged.rdd.mapPartitions(partial(_write_all, lot_writing))).collect()
     require_same("written", expected, Tally.total(tally for _, tally in written))
     return [result for result, _ in written]
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from rli import SettingsError
 from rli_spark.session.connect import is_connect
+from rli_spark.session.one_daemon import in_workers_of_frames
 
 _NEEDED: Final = "rli", "pyarrow"
 _PROBE: Final = """
@@ -73,7 +74,8 @@ def _require_able_executors(spark: SparkSession) -> None:
     tasks = max(1, context.defaultParallelism) * _PROBES_PER_CORE
     needed = (*_NEEDED, "pandas", "rli_spark")
     # Each answer comes to the driver: to leave repeated ones out before, Spark would start Python workers for a shuffle.
-    answers = set(context.parallelize(range(tasks), tasks).mapPartitions(names["probe"](needed)).collect())
+    probes = context.parallelize(range(tasks), tasks).mapPartitions(names["probe"](needed))
+    answers = set(in_workers_of_frames(probes).collect())
     own = "{}.{}".format(*sys.version_info)
     lacking = sorted(
         f"{host}: {', '.join([f'Python {version}'] * (version != own) + [f'no module {name}' for name in missing])}"
