@@ -1,9 +1,9 @@
-"""Which instants of the table its metadata table needs on the active timeline."""
+"""Which instants must stay on the active timelines of a table and of its metadata table."""
 
 from __future__ import annotations
 
 from rli.hudi.metadata.reader import metadata_layout
-from rli.hudi.timeline.timeline import load_timeline
+from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.metadata_table.compaction import last_compaction
 from rli.view.definition import TableDefinition
 
@@ -22,3 +22,23 @@ def earliest_needed(table: TableDefinition) -> str | None:
     timeline = load_timeline(table.storage, metadata_layout(table.timeline_layout))
     # In table version 6, a compaction has the digits of the last deltacommit, and more behind them.
     return last_compaction(timeline)
+
+
+def earliest_active(data: Timeline, metadata: Timeline) -> str:
+    """The time from which on no instant of a metadata table leaves its active timeline.
+
+    Args:
+        data: timeline of the table.
+        metadata: timeline of its metadata table.
+
+    Returns:
+        Before it are instants that the last compaction has merged and that the table itself has archived. Those that the table
+        shows can be rolled back, for which Hudi looks for them in the metadata table.
+    """
+    last = last_compaction(metadata)
+    if not last or not data.completed_writes:
+        return ""
+    # A write may have begun before the compaction and have completed behind it.
+    unmerged = [i.time for i in metadata.completed if (i.completion_time or i.time) > last]
+    pending = [instant.time for timeline in (data, metadata) for instant in timeline.pending]
+    return min([last, *unmerged, *pending, *data.write_times])

@@ -17,21 +17,36 @@ from uuid import uuid4
 from pydantic import BaseModel, ValidationError
 
 from rli.errors import ConflictError, CorruptTableError, LeaseLostError
-from rli.hudi.timeline.instant import Instant
-from rli.hudi.timeline.timeline import list_instants
+from rli.hudi.metadata.reader import metadata_layout
+from rli.hudi.timeline.archive import ARCHIVED_ACTIONS, Archive
+from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.layouts import TimelineLayout
+from rli.hudi.timeline.timeline import Timeline, list_instants
 from rli.publication.fence import Fence
 from rli.storage import Storage
 from rli.view import paths
-from rli.view.definition import TableDefinition
 
 _STATES: Final = ("requested", "inflight", "completed")
 
 
-def archive_instants(table: TableDefinition, leaving: Iterable[Instant], dead: Sequence[str], fence: Fence) -> None:
+def instants_before(timeline: Timeline, boundary: str) -> list[Instant]:
+    """The completed instants that can be archived, of all that are older than a time."""
+    cleans = [instant.time for instant in timeline.completed if instant.action == Action.CLEAN]
+    return [
+        instant
+        for instant in timeline.completed
+        if instant.action in ARCHIVED_ACTIONS
+        and instant.time < boundary
+        # The last clean says to Hudi which commits can still be read.
+        and not (instant.action == Action.CLEAN and instant.time == max(cleans))
+    ]
+
+
+def archive_instants(layout: TimelineLayout, leaving: Iterable[Instant], dead: Sequence[str], fence: Fence) -> None:
     """Move completed instants to the archive. The caller holds the lease.
 
     Args:
-        table: the table.
+        layout: of the timeline that they are on: the table's, or that of its metadata table.
         leaving: the instants.
         dead: base files of no commit, which would come to count as those of archived ones.
         fence: of the caller.
@@ -42,16 +57,17 @@ def archive_instants(table: TableDefinition, leaving: Iterable[Instant], dead: S
     """
     # Before the instants leave: from then on, each base file older than the active timeline counts as archived data
     # (P13).
-    table.storage.discard_files(dead)
-    table.storage.flush(folders={posixpath.dirname(path) for path in dead})
-    _finish(_publish(table, _files_of(table, leaving), fence), fence)
+    storage = fence.table.storage
+    storage.discard_files(dead)
+    storage.flush(folders={posixpath.dirname(path) for path in dead})
+    _finish(_publish(layout, _files_of(storage, layout, leaving), fence), fence)
 
 
-def _files_of(table: TableDefinition, leaving: Iterable[Instant]) -> list[list[Instant]]:
+def _files_of(storage: Storage, layout: TimelineLayout, leaving: Iterable[Instant]) -> list[list[Instant]]:
     """Each instant in the states of which there are files, the completed one last; by time."""
     wanted = {(instant.time, instant.action) for instant in leaving}
     found: dict[tuple[str, str], list[Instant]] = defaultdict(list)
-    for instant in list_instants(table.storage, table.timeline_layout):
+    for instant in list_instants(storage, layout):
         if (instant.time, instant.completed_action) in wanted:
             found[instant.time, instant.completed_action].append(instant)
     return [sorted(found[key], key=lambda instant: _STATES.index(instant.state)) for key in sorted(found)]
@@ -64,18 +80,21 @@ class _Plan(BaseModel):
         version: of the format.
         archive: the archive's file, relative to the table; None if no instant needs one.
         digest: SHA-256 of that file.
+        is_of_metadata: whether they are on the timeline of the metadata table.
         files: those that leave the active timeline, in this order.
     """
 
     version: Literal[1]
     archive: str | None
     digest: str | None
+    is_of_metadata: bool = False
     files: tuple[str, ...]
 
 
-def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -> str:
+def _publish(layout: TimelineLayout, files: list[list[Instant]], fence: Fence) -> str:
     """Write instants to the archive, and down which files leave the active timeline for it; the folder that says so."""
-    storage, layout, file = table.storage, table.timeline_layout, table.archive.file_for(files)
+    storage = fence.table.storage
+    file = Archive(storage, layout).file_for(files)
     # Pending states first, so that none seems to be pending; then in the order of the times: what a reader takes for
     # archived is all that is older than what it finds.
     leaving = [*(state for states in files for state in states[:-1]), *(states[-1] for states in files)]
@@ -83,6 +102,7 @@ def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -
         version=1,
         archive=None if file is None else file.path,
         digest=None if file is None else hashlib.sha256(file.content).hexdigest(),
+        is_of_metadata=layout != fence.table.timeline_layout,
         files=tuple(layout.path(state.file_name) for state in leaving),
     )
     storage.make_folder(layout.archive_folder)
@@ -122,15 +142,15 @@ def finish_archives(fence: Fence) -> None:
 
 
 def _finish(folder: str, fence: Fence) -> None:
-    table, storage = fence.table, fence.table.storage
+    storage = fence.table.storage
     # From here on nobody else can give the file its name, and it may just have got it.
     storage.settle(paths.archive_content(folder))
     plan = _read_plan(storage, folder)
-    if plan is not None and _confirm_archive(table, plan, fence):
+    if plan is not None and _confirm_archive(plan, fence):
         # In the order of the plan, and only after the archive has them. A reader in between sees an instant twice, and
         # never not at all.
         storage.delete_files(plan.files)
-        storage.flush(folders=[table.timeline_layout.folder])
+        storage.flush(folders=[_layout_of(plan, fence).folder])
     storage.delete_folder(folder)
 
 
@@ -148,15 +168,21 @@ def _read_plan(storage: Storage, folder: str) -> _Plan | None:
         ) from error
 
 
-def _confirm_archive(table: TableDefinition, plan: _Plan, fence: Fence) -> bool:
+def _layout_of(plan: _Plan, fence: Fence) -> TimelineLayout:
+    layout = fence.table.timeline_layout
+    return metadata_layout(layout) if plan.is_of_metadata else layout
+
+
+def _confirm_archive(plan: _Plan, fence: Fence) -> bool:
     """Let the file of a plan count in the archive; False if the archive does not have the instants of the plan."""
     if plan.archive is None:
         return True
-    content = table.storage.read_bytes(plan.archive)
+    storage = fence.table.storage
+    content = storage.read_bytes(plan.archive)
     # A file of this name is no proof: another engine may have been first. Its content says whether it is this plan's, and
     # only then the instants may leave.
     if content is None or hashlib.sha256(content).hexdigest() != plan.digest:
         return False
-    table.storage.flush(folders=[posixpath.dirname(plan.archive)])
-    table.archive.add(plan.archive, len(content), fence.create)
+    storage.flush(folders=[posixpath.dirname(plan.archive)])
+    Archive(storage, _layout_of(plan, fence)).add(plan.archive, len(content), fence.create)
     return True

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from rli.errors import InvalidInputError
 from rli.file_group import deleted_keys
 from rli.hudi.table_features import require_writable
-from rli.hudi.timeline.archive import ARCHIVED_ACTIONS
-from rli.hudi.timeline.instant import Action, Instant, instant_before
+from rli.hudi.timeline.instant import Action, instant_before
 from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.needed_instants import earliest_needed
-from rli.publication.archiving import archive_instants
+from rli.publication.archiving import archive_instants, instants_before
 from rli.publication.fence import Fence
 from rli.services.clean import after_cleans, delete_journals, finish_cleans
+from rli.services.metadata_archive import archive_metadata
 from rli.telemetry import events, metrics
 from rli.view.caller_transactions import delete_uncommitted_records
 from rli.view.definition import TableDefinition
@@ -68,6 +68,12 @@ def archive(
         ConflictError: another engine archived at the same time; nothing was archived.
     """
     _require_kept(keep_commits)
+    result = _archive(table, keep_commits, fence, most_commits)
+    archive_metadata(fence)
+    return result
+
+
+def _archive(table: TableDefinition, keep_commits: int, fence: Fence, most_commits: int | None) -> ArchiveResult:
     began = time.monotonic()
     finish_cleans(table, fence)
     timeline = table.load_timeline()
@@ -79,7 +85,7 @@ def archive(
     snapshot = Snapshot(table, timeline)
     stored = snapshot.slices.all_versions()
     boundary = _boundary(snapshot, kept.earliest_active(earliest), stored)
-    leaving = _instants_before(timeline, boundary)
+    leaving = instants_before(timeline, boundary)
     if not leaving:
         # What an archive may have left that was interrupted at its end.
         delete_journals(fence, boundary)
@@ -90,7 +96,7 @@ def archive(
     # The instants of undone commits, too, would come to count as archived.
     delete_uncommitted_records(table.storage, timeline, fence.require_held)
     _tidy_up_deleted_keys(table, timeline, fence)
-    archive_instants(table, leaving, dead, fence)
+    archive_instants(table.timeline_layout, leaving, dead, fence)
     # Neither a rollback nor an index that is behind gets at the commits any more.
     delete_journals(fence, boundary)
     result = ArchiveResult(len(leaving), _oldest_write(timeline, boundary), len(dead))
@@ -128,7 +134,7 @@ def _foretold(snapshot: Snapshot, keep_commits: int) -> ArchiveResult:
     versions = snapshot.slices.all_versions()
     stored = [part for part in versions if cleaned.isdisjoint(file.path for file in part.files)]
     boundary = _boundary(snapshot, kept.earliest_active(earliest), stored)
-    leaving = _instants_before(timeline, boundary)
+    leaving = instants_before(timeline, boundary)
     if not leaving:
         return ArchiveResult(0, _oldest_write(timeline, ""), 0, dry_run=True)
     require_all_files(snapshot)
@@ -177,15 +183,3 @@ def _boundary(snapshot: Snapshot, kept: str, stored: list[FileSlice]) -> str:
 
 def _oldest_write(timeline: Timeline, boundary: str) -> str:
     return min(write.time for write in timeline.completed_writes if write.time >= boundary)
-
-
-def _instants_before(timeline: Timeline, boundary: str) -> list[Instant]:
-    cleans = [instant.time for instant in timeline.completed if instant.action == Action.CLEAN]
-    return [
-        instant
-        for instant in timeline.completed
-        if instant.action in ARCHIVED_ACTIONS
-        and instant.time < boundary
-        # The last clean says to Hudi which commits can still be read.
-        and not (instant.action == Action.CLEAN and instant.time == max(cleans))
-    ]

@@ -1,4 +1,4 @@
-"""A process dies at each change by which it makes, compacts or removes partitions of the metadata table."""
+"""A process dies at each change by which it makes, compacts, archives or removes partitions of the metadata table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.faults import AtPoint, KillAt
 from tests.support.soak import EVERY_POINT
 from tests.support.tables import records
 
-pytestmark = [pytest.mark.crash, pytest.mark.invariant("P53")]
+pytestmark = [pytest.mark.crash, pytest.mark.invariant("P53"), pytest.mark.invariant("P54")]
 
 _STRIDE = 1 if EVERY_POINT else 8
 _PARTITIONS = ("files", "column_stats")
@@ -47,10 +47,15 @@ def compact_and_die(folder: Path, at_point: AtPoint) -> None:
     pointed(open_copy(folder), at_point).metadata.compact()
 
 
-@pytest.mark.parametrize("change", [enable_and_die, join_and_die, disable_and_die, compact_and_die])
+def archive_and_die(folder: Path, at_point: AtPoint) -> None:
+    """A child's work: an archive of the table and of its metadata table."""
+    pointed(open_copy(folder), at_point).archive(keep_commits=1)
+
+
+@pytest.mark.parametrize("change", [enable_and_die, join_and_die, disable_and_die, compact_and_die, archive_and_die])
 def test_kill_at_changes_of_metadata_table(copies: Copies, copies_9: Copies, change: Change) -> None:
     """The metadata table says what the table says all the time, and the next call does what was wanted."""
-    chosen = copies_9 if change is join_and_die else copies
+    chosen = copies_9 if change in {join_and_die, archive_and_die} else copies
     points: list[str] = []
     once = _prepared(chosen, change)
     with open_copy(once) as table:
@@ -67,6 +72,7 @@ def test_kill_at_changes_of_metadata_table(copies: Copies, copies_9: Copies, cha
             assert len(table.metadata.status().partitions) == 3, points[number - 1]
             assert table.metadata.verify() == (), points[number - 1]
             table.metadata.compact()
+            table.archive(keep_commits=1)
             table.upsert(records(*BATCH))
             assert table.metadata.verify() == (), points[number - 1]
             _require_no_leftovers(folder, points[number - 1])
@@ -77,8 +83,10 @@ def _prepared(copies: Copies, change: Change) -> Path:
     if change is not enable_and_die:
         with open_copy(folder) as table:
             enable(table)
-            if change is compact_and_die:
+            if change in {compact_and_die, archive_and_die}:
                 table.delete(["a"])
+            if change is archive_and_die:
+                table.metadata.compact()
     return folder
 
 

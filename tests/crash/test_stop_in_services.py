@@ -87,6 +87,13 @@ def enable(table: Table) -> None:
     table.metadata.enable(["files"])
 
 
+def compacted(table: Table) -> None:
+    enable(table)
+    table.upsert(records(("a", "x", 5, 5.0)))
+    table.metadata.compact()
+    table.upsert(records(("a", "x", 6, 6.0)))
+
+
 def cluster(table: Table) -> None:
     table.cluster()
 
@@ -270,3 +277,19 @@ def test_partitions_beside_a_stopped_birth_stay(copies: Copies) -> None:
             assert [found.partition for found in table.metadata.status().partitions] == ["files"], change
             assert rows_of(table) == rows, change
             require_alive(table)
+
+
+@pytest.mark.invariant("P54")
+def test_metadata_beside_a_stopped_archive_stays(copies: Copies) -> None:
+    for folder, number, change in stopped_at_each_change(copies, archive, before=compacted, every=18):
+        with open_copy(folder) as table:
+            with paused(folder, archive, number) as stopped:
+                table.upsert(records(("later", "x", 1, 1.0)))
+                table.metadata.compact()
+                archive(table)
+                rows = rows_of(table)
+            assert stopped.outcome in {_DONE, _LOST}, change
+            assert table.metadata.verify() == (), change
+            assert rows_of(table) == rows, change
+            require_alive(table)
+            assert table.metadata.verify() == (), change

@@ -16,17 +16,20 @@ from rli.hudi.timeline.layouts import TimelineLayout
 from rli.json_text import parse_json
 from rli.storage import Storage
 
-ARCHIVED_ACTIONS: Final = frozenset[str]({Action.COMMIT, Action.REPLACE_COMMIT, Action.CLEAN, Action.ROLLBACK})
-"""Actions whose completed instants are archived; Hudi archives no others, but those of merge-on-read tables."""
+ARCHIVED_ACTIONS: Final = frozenset[str](
+    {Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.CLEAN, Action.ROLLBACK}
+)
+"""Actions whose completed instants are archived; Hudi archives no others."""
 
 _FIELDS: Final[dict[str, str]] = {
     Action.COMMIT: "hoodieCommitMetadata",
+    Action.DELTA_COMMIT: "hoodieCommitMetadata",
     Action.REPLACE_COMMIT: "hoodieReplaceCommitMetadata",
     Action.CLEAN: "hoodieCleanMetadata",
     Action.ROLLBACK: "hoodieRollbackMetadata",
 }
-_IN_JSON: Final = frozenset[str]({Action.COMMIT, Action.REPLACE_COMMIT})
-_WITH_PLAN: Final = frozenset[str]({Action.REPLACE_COMMIT, Action.CLEAN})
+_IN_JSON: Final = frozenset[str]({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
+_WITH_PLAN: Final = frozenset[str]({Action.REPLACE_COMMIT, Action.CLEAN, Action.COMPACTION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class Archive:
 
     def _archived(self, states: Sequence[Instant]) -> ArchivedInstant:
         completed = states[-1]
-        plan = self._content(states[0]) if completed.action in _WITH_PLAN and len(states) > 1 else None
+        plan = self._content(states[0]) if states[0].action in _WITH_PLAN and len(states) > 1 else None
         return ArchivedInstant(
             time=completed.time,
             completion_time=completed.completion_time or "",
