@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from rli.commit.recovery import is_published, undo_unpublished
-from rli.coordination.contract import SignsOfLife
+from rli.commit.recovery import exclusive, is_published, undo_unpublished
+from rli.coordination.contract import SignsOfLife, Writers
 from rli.coordination.of_table import coordination_of
 from rli.errors import LeaseLostError
 from rli.hudi.timeline.instant import Action, new_instant_time
@@ -35,9 +35,31 @@ class AnnouncedInstant:
     signs: SignsOfLife
 
     @classmethod
-    def request(cls, table: TableDefinition, index: TableIndex, timeline: Timeline, action: Action) -> Self:
-        """Request a new instant, after registering this writer."""
-        writers, latest = coordination_of(table, index).writers, timeline.latest_time
+    def request(
+        cls, table: TableDefinition, index: TableIndex, timeline: Timeline, action: Action, *, patience: float
+    ) -> Self:
+        """Request a new instant, after registering this writer.
+
+        Args:
+            table: the table.
+            index: its index.
+            timeline: of the table.
+            action: of the instant.
+            patience: seconds; for how long to wait for the lease at most, where the instant needs it.
+
+        Raises:
+            LeaseBusyError: the lease was not free in that time.
+        """
+        coordination = coordination_of(table, index)
+        if not coordination.exclusion.covers_instants:
+            return cls._requested(table, coordination.writers, timeline, action)
+        with exclusive(table, index, "request of an instant", patience=patience):
+            # Writers of Hudi request theirs in the order of the lock, and take a later one for one that began later.
+            return cls._requested(table, coordination.writers, table.load_timeline(), action)
+
+    @classmethod
+    def _requested(cls, table: TableDefinition, writers: Writers, timeline: Timeline, action: Action) -> Self:
+        latest = timeline.latest_time
         while True:
             instant = new_instant_time(table.now(), latest)
             # The record and the work folder come before the request on the timeline. A crash in between leaves a
@@ -69,13 +91,27 @@ class AnnouncedInstant:
         # A process that undoes a write removes its request before its record, and a record in files may have been made again
         # by a renewal that was paused. The folder does not tell: this write may have made it again.
         if self.on_timeline.plan() is None:
-            raise self.taken_for_dead()
+            raise self._rolled_back_by_other_engine() or self.taken_for_dead()
 
     def taken_for_dead(self) -> LeaseLostError:
         """The error of a writer whose files others have removed."""
         return LeaseLostError(
             f"another writer took this writer for dead and removed its files: instant={self.time}",
             remedy="this writer was paused or cut off for too long, write again",
+        )
+
+    def _rolled_back_by_other_engine(self) -> LeaseLostError | None:
+        """The error of a writer whose instant another engine rolled back; None if the timeline shows no such rollback."""
+        instants = self.table.load_timeline().instants
+        if not any(found.action == Action.ROLLBACK and found.time > self.time for found in instants):
+            return None
+        return LeaseLostError(
+            f"another engine rolled this write back while it was under way: instant={self.time}",
+            remedy=(
+                "let writers of Hudi run with hoodie.write.concurrency.mode=optimistic_concurrency_control, "
+                "hoodie.clean.failed.writes.policy=LAZY and the lock of the table (docs/how-to/beside-hudi-writers.md), "
+                "and write again"
+            ),
         )
 
     def retracted(self) -> bool:

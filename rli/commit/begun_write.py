@@ -101,7 +101,7 @@ class BegunWrite(WriteBasis):
         # A repeat ends here, before any work. The answer is only early: the transaction may be committed from now on,
         # and the check under the lease decides (P26).
         require_first(ready.table.storage, ready.timeline, caller)
-        announced, state = _announced_before_sync(ready.table, index, tasks, ready.timeline, action)
+        announced, state = _announced_before_sync(ready.table, index, tasks, ready.timeline, action, patience=patience)
         begun = cls(announced, state, index, clock, tasks, caller=caller, patience=patience)
         try:
             begun.require_writable_state()
@@ -187,7 +187,7 @@ class BegunWrite(WriteBasis):
 
 
 def _announced_before_sync(
-    table: TableDefinition, index: TableIndex, tasks: TaskRunner, timeline: Timeline, action: Action
+    table: TableDefinition, index: TableIndex, tasks: TaskRunner, timeline: Timeline, action: Action, *, patience: float
 ) -> tuple[AnnouncedInstant, IndexState]:
     """A new instant, and the state to build on, taken behind its request: no clean removes what a requested write may build on.
 
@@ -195,7 +195,7 @@ def _announced_before_sync(
     a later instant.
     """
     while True:
-        announced = AnnouncedInstant.request(table, index, timeline, action)
+        announced = AnnouncedInstant.request(table, index, timeline, action, patience=patience)
         try:
             state = index.sync(table, SyncOptions(tasks))
         except BaseException:

@@ -67,6 +67,10 @@ class LifeWatch(Protocol):
 class MutualExclusion(Protocol):
     """One process at a time changes the table."""
 
+    @property
+    def covers_instants(self) -> bool:
+        """Whether instants are requested while it is held, as writers of Hudi do."""
+
     def hold(self, holder: str, *, patience: float = ...) -> AbstractContextManager[Held]:
         """Hold it during a block; waits for the present holder to release it, to let it lapse or to die.
 

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from rli.coordination.contract import Liveness, MutualExclusion, Writers
+from rli.coordination.heartbeats import Heartbeats
 from rli.coordination.lease import TableLease
+from rli.coordination.locks.locked_lease import LockedLease
+from rli.coordination.locks.of_properties import present_lock
 from rli.coordination.shared_records import shared_records
 from rli.coordination.signs import signs_of_requests, signs_of_writers
 from rli.coordination.writers import RegisteredWriters
+from rli.hudi.lock_settings import is_lock_named
 from rli.index.contract import TableIndex
 from rli.view.definition import TableDefinition
 from rli.view.registration import require_same_lease
@@ -39,10 +43,16 @@ def coordination_of(table: TableDefinition, index: TableIndex) -> Coordination:
         SettingsError: they agree in the store of the table's index, and this index has none.
     """
     records, settings = shared_records(table, index), table.require_settings()
-    liveness = signs_of_writers(records, settings.lease_seconds)
+    liveness, is_locked = signs_of_writers(records, settings.lease_seconds), is_lock_named(table.properties.raw)
+    has_metadata_table = bool(table.properties.metadata_partitions)
+    heartbeats = Heartbeats(table.storage, has_metadata_table=has_metadata_table) if is_locked else None
     return Coordination(
-        exclusion=TableLease(records, settings.lease_seconds, require_same=partial(require_same_lease, table)),
-        writers=RegisteredWriters(table.storage, records, liveness, settings.index_generation),
+        exclusion=LockedLease(
+            TableLease(records, settings.lease_seconds, require_same=partial(require_same_lease, table)),
+            partial(present_lock, table),
+            covers_instants=is_locked,
+        ),
+        writers=RegisteredWriters(table.storage, records, liveness, settings.index_generation, heartbeats),
         liveness=liveness,
         requests=signs_of_requests(records, settings.lease_seconds),
     )

@@ -11,6 +11,7 @@ import time
 from typing import Final
 
 from rli.coordination.contract import DisplacedWriter, Liveness, SignsOfLife
+from rli.coordination.heartbeats import Heartbeats
 from rli.coordination.liveness import MOST_KEPT_SECONDS, Holding
 from rli.coordination.shared_records import SharedRecords
 from rli.coordination.signs import WRITERS, replace_damaged
@@ -34,13 +35,22 @@ class RegisteredWriters:
         records: of the table.
         liveness: of its writers.
         generation: of the index that this process goes by.
+        heartbeats: for writers of Hudi; None where the table has no lock that they share.
     """
 
-    def __init__(self, storage: Storage, records: SharedRecords, liveness: Liveness, generation: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        records: SharedRecords,
+        liveness: Liveness,
+        generation: int,
+        heartbeats: Heartbeats | None = None,
+    ) -> None:
         self._storage = storage
         self._records = records
         self._liveness = liveness
         self._generation = generation
+        self._heartbeats = heartbeats
 
     def register(self, instant: str) -> SignsOfLife | None:
         """Note a write by its work folder; None if the instant is another writer's."""
@@ -52,6 +62,8 @@ class RegisteredWriters:
             self._storage.make_folder(paths.work_folder(instant))
             note_beginning(self._storage, instant, self._generation)
             self._storage.flush([paths.WORK, posixpath.dirname(paths.WORK)])
+            if self._heartbeats is not None:
+                return self._heartbeats.begin(instant, signs)
         except BaseException:
             signs.release()
             raise
@@ -88,6 +100,8 @@ class RegisteredWriters:
 
     def forget(self, writer: DisplacedWriter, *, was_published: bool) -> None:
         """Remove a displaced writer; keeps its instant from others if it may live."""
+        if self._heartbeats is not None:
+            self._heartbeats.remove(writer.instant)
         name = writer_record(writer.instant)
         stored = self._records.read_control(name)
         if stored is None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from rli.errors import SettingsError
+from rli.hudi.lock_settings import chosen_lock
 from rli.hudi.schema import written_schema
 from rli.index.any_index import facts_of
 from rli.index.registry import index_kind
@@ -73,6 +74,8 @@ class Wanted:
             yield "url_encode_partitions", self.options["url_encode_partitions"], properties.url_encode
         if "metadata" in self.options:
             yield "metadata", *self._partitions(table)
+        if "lock" in self.options:
+            yield "lock", self.options["lock"], chosen_lock(properties.raw)
         yield from self._compared_settings(table.settings)
         yield from self._compared_schema(table.schema if self.schema is not None else None)
         if any(self.options.get(name) is not None for name in OF_INDEX):

@@ -16,6 +16,7 @@ from rli.coordination.lease_stores import lease_store
 from rli.errors import SchemaError, SettingsError, TableExistsError, TableNotFoundError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.column_names import require_distinct, require_name
+from rli.hudi.lock_settings import NO_LOCK, lock_properties
 from rli.hudi.properties import new_table_properties, save_properties
 from rli.hudi.schema import RESERVED_PREFIX, written_schema
 from rli.index.kinds import IndexOptions, created, require_valid
@@ -70,8 +71,8 @@ def create_table(  # noqa: PLR0913  (what every table is asked for; the rest are
         storage_options: of an object store, credentials among them: see docs/object-stores.md. They are not stored.
         **options: ``TableOptions`` has each of them with its default: ``shards``, ``key_mode``,
             ``on_partition_change``, ``hive_style``, ``url_encode_partitions``, ``target_file_size``,
-            ``small_file_size``, ``compression``, ``write_attempts``, ``lease_seconds``, ``lease``, ``durability``,
-            ``maintenance``, ``tombstones``, ``metadata``.
+            ``small_file_size``, ``compression``, ``write_attempts``, ``lease_seconds``, ``lease``, ``lock``,
+            ``durability``, ``maintenance``, ``tombstones``, ``metadata``.
 
     Example:
         >>> import pyarrow as pa, rli
@@ -140,7 +141,7 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         hive_style=options.get("hive_style", False),
         url_encode=options.get("url_encode_partitions", False),
         create_schema=None if wanted.schema is None else to_avro(written_schema(wanted.schema), table_name),
-    )
+    ).changed(lock_properties(options.get("lock", NO_LOCK)))
     partitions = wanted_partitions(options, kind.scope_of(index_url))
     if partitions is not None:
         partitions.require_supported(properties)

@@ -160,6 +160,12 @@ LEASE_TAKEN_OVER: Final = _event(
     "lease.taken_over", logging.WARNING, "took the lease over from a holder that died or gave no sign of life",
     "writer", "displaced", "seconds",
 )  # fmt: skip
+LOCK_WAITING: Final = _event(
+    "lock.waiting", logging.INFO, "waiting for the lock that writers of Hudi take, too", "writer", "lock",
+)  # fmt: skip
+LOCK_LEFT: Final = _event(
+    "lock.left", logging.WARNING, "the lock that writers of Hudi take, too, could not be released; the next write replaces it", "cause",
+)  # fmt: skip
 TURN_TAKEN: Final = _event(
     "turn.taken", logging.INFO, "other writes let this one go first, because it was in conflict several times",
     "table", "turn", "seconds",

@@ -1,0 +1,73 @@
+"""Heartbeats of Hudi: files of the names of instants, whose times say that their writers live.
+
+A writer of Hudi that shares the table with others (``hoodie.clean.failed.writes.policy=LAZY``) rolls back a pending instant
+whose file is missing, or is older than two intervals. It looks into the table's folder for a commit, and into that of the metadata
+table for what a commit changes there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rli.coordination.contract import SignsOfLife
+from rli.coordination.renewal import Renewal
+from rli.storage import Storage
+
+_FOLDERS: Final = (".hoodie/.heartbeat", ".hoodie/metadata/.hoodie/.heartbeat")
+_INTERVAL_SECONDS: Final = 60.0
+"""Hudi's default of ``hoodie.client.heartbeat.interval_in_ms``."""
+
+_BEATS_PER_INTERVAL: Final = 3
+
+
+class Heartbeats:
+    """The heartbeats of a table's instants.
+
+    Args:
+        storage: the table's folder.
+        has_metadata_table: whether the table has one.
+    """
+
+    def __init__(self, storage: Storage, *, has_metadata_table: bool) -> None:
+        # A power cut ends the writer, too.
+        self._storage = storage.unflushed()
+        self._folders = _FOLDERS if has_metadata_table else _FOLDERS[:1]
+
+    def begin(self, instant: str, signs: SignsOfLife) -> BeatingSigns:
+        """Give heartbeats of an instant until its signs of life are released."""
+        return BeatingSigns(self, instant, signs)
+
+    def beat(self, instant: str) -> None:
+        """Give one heartbeat of an instant."""
+        for folder in self._folders:
+            self._storage.write_bytes(f"{folder}/{instant}", b"")
+
+    def remove(self, instant: str) -> None:
+        """Remove the heartbeats of an instant."""
+        self._storage.delete_files(f"{folder}/{instant}" for folder in self._folders)
+
+
+class BeatingSigns:
+    """Signs of life among writers of rli, with heartbeats for writers of Hudi; see ``SignsOfLife``."""
+
+    def __init__(self, heartbeats: Heartbeats, instant: str, signs: SignsOfLife) -> None:
+        self._heartbeats = heartbeats
+        self._instant = instant
+        self._signs = signs
+        heartbeats.beat(instant)
+        self._renewal = Renewal(
+            _INTERVAL_SECONDS / _BEATS_PER_INTERVAL, lambda: heartbeats.beat(instant), f"heartbeat {instant}"
+        )
+
+    def require_held(self) -> None:
+        """Raise ``LeaseLostError`` if another process has taken this one for dead."""
+        self._signs.require_held()
+
+    def release(self) -> bool:
+        """Stop; returns whether no other process had taken this one for dead until now."""
+        self._renewal.end()
+        try:
+            self._heartbeats.remove(self._instant)
+        finally:
+            was_held = self._signs.release()
+        return was_held

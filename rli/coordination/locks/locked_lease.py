@@ -1,0 +1,146 @@
+"""The table's lease together with the lock of Hudi's writers.
+
+The lease comes first, so that of all processes of rli one at a time asks for the lock. What it tells of displaced holders holds
+for the lock, too: their locks are taken away from them.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from rli.coordination.contract import Held, LeaseHolder, NewLife
+from rli.coordination.lease import HeldLease, RecordWatch, TableLease
+from rli.coordination.locks.contract import HeldLock, SharedLock
+from rli.errors import LeaseBusyError, RliError
+from rli.telemetry import events
+from rli.telemetry.waits import waiting
+
+_PAUSE_SECONDS: Final = 0.05
+_LONG_SECONDS: Final = 2.0
+"""A process that has waited for so long says so in its log."""
+
+
+class LockedLease:
+    """Both of them; ``rli.coordination.contract.MutualExclusion`` says what each method promises.
+
+    Args:
+        lease: of the table.
+        present_lock: the lock that writers of Hudi take now; None if there is none.
+        covers_instants: whether there was one when this process read the table's properties.
+    """
+
+    def __init__(
+        self, lease: TableLease, present_lock: Callable[[], SharedLock | None], *, covers_instants: bool
+    ) -> None:
+        self._lease = lease
+        self._present_lock = present_lock
+        self._covers_instants = covers_instants
+
+    @property
+    def covers_instants(self) -> bool:
+        """Whether instants are requested while it is held."""
+        return self._covers_instants
+
+    @contextmanager
+    def hold(self, holder: str, *, patience: float = math.inf) -> Iterator[Held]:
+        """Hold both during a block; waits for their holders.
+
+        Args:
+            holder: identity of the caller.
+            patience: seconds; for how long to wait for both at most.
+
+        Raises:
+            LeaseBusyError: one of them was not free in that time.
+            UnsupportedTableError: rli does not honour the lock that the table's properties name.
+        """
+        deadline = time.monotonic() + patience
+        with self._lease.hold(holder, patience=patience) as lease:
+            # Behind the lease: whoever gives the table another lock holds it, so the lock cannot change from now on.
+            lock = self._present_lock()
+            if lock is None:
+                yield lease
+                return
+            both = _HeldBoth(lease, _taken(lock, holder, deadline))
+            try:
+                yield both
+            finally:
+                both.give_lock_back()
+
+    def holder(self) -> LeaseHolder | None:
+        """Who holds the lease; None if nobody does."""
+        return self._lease.holder()
+
+    def seems_left_behind(self) -> bool:
+        """Whether the holder of the lease seems to be dead."""
+        return self._lease.seems_left_behind()
+
+    def take_away(self, by: str, at_work: Callable[[], tuple[str, ...]]) -> None:
+        """Take the lease from its holder; the next one replaces that holder's lock."""
+        self._lease.take_away(by, at_work)
+
+    def watch(self) -> RecordWatch:
+        """A watch for signs of life of the lease's holders."""
+        return self._lease.watch()
+
+    def new_life(self) -> NewLife | None:
+        """The loss of holders that is not settled yet, if there may be one."""
+        return self._lease.new_life()
+
+
+class _HeldBoth:
+    """The lease and the lock; ``rli.coordination.contract.Held`` says what each method promises."""
+
+    def __init__(self, lease: HeldLease, lock: HeldLock) -> None:
+        self._lease = lease
+        self._lock = lock
+        self._is_left = False
+
+    @property
+    def displaced(self) -> tuple[str, ...]:
+        return self._lease.displaced
+
+    def settle(self) -> None:
+        self._lease.settle()
+
+    def require_held(self) -> None:
+        self._lease.require_held()
+        self._lock.require_held()
+
+    def leave_to_successor(self) -> None:
+        self._is_left = True
+        self._lease.leave_to_successor()
+
+    def give_lock_back(self) -> None:
+        """Release the lock, or let it lapse with the lease."""
+        try:
+            if self._is_left:
+                self._lock.leave()
+            else:
+                self._lock.release()
+        except (OSError, RliError) as error:
+            # What was done under it stands. It lapses, or the next holder of the lease replaces it.
+            events.LOCK_LEFT.log(cause=error)
+
+
+def _taken(lock: SharedLock, holder: str, deadline: float) -> HeldLock:
+    began, is_logged = time.monotonic(), False
+    with waiting(lambda: f"Hudi's lock of the table: {lock.describe()}"):
+        while (held := lock.attempt()) is None:
+            now = time.monotonic()
+            if now >= deadline:
+                raise LeaseBusyError(
+                    f"another writer holds Hudi's lock of the table: {lock.describe()} waited={now - began:.3g} s",
+                    remedy="wait for it, or give a longer timeout; what to do about a dead writer's lock: "
+                    "docs/how-to/beside-hudi-writers.md",
+                )
+            if not is_logged and now - began >= _LONG_SECONDS:
+                is_logged = True
+                events.LOCK_WAITING.log(writer=holder, lock=lock.describe())
+            # A random factor keeps waiting processes out of step.
+            time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
+    return held
