@@ -1,0 +1,108 @@
+"""One suite for all that keeps writers of a table apart: the lease, and each lock that rli shares with writers of Hudi."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Final
+
+import pytest
+
+from rli.coordination.locks.file_lock import FileLock
+from rli.errors import LeaseBusyError, LeaseLostError
+from tests.support.exclusions import Parties, behind_a_lease, lease_of
+
+ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """One kind of it.
+
+    Attributes:
+        of: what a party holds, by its name.
+        remove: takes the record of the holder away, as an operator might.
+    """
+
+    of: Parties
+    remove: Callable[[], None]
+
+
+def _lease(folder: Path) -> Exclusion:
+    def remove() -> None:
+        for record in folder.rglob("lease.*"):
+            record.unlink()
+
+    return Exclusion(lambda _: lease_of(folder / "shared"), remove)
+
+
+def _file(folder: Path) -> Exclusion:
+    return Exclusion(lambda party: behind_a_lease(FileLock(folder, 0, party), folder / party), (folder / "lock").unlink)
+
+
+KINDS: Final[Mapping[str, Callable[[Path], Exclusion]]] = {"lease": _lease, "file": _file}
+
+
+@pytest.fixture(params=KINDS)
+def exclusion(request: pytest.FixtureRequest, tmp_path: Path) -> Exclusion:
+    return KINDS[request.param](tmp_path)
+
+
+def test_one_party_holds_at_once(exclusion: Exclusion) -> None:
+    with exclusion.of("one").hold("first") as held:
+        with pytest.raises(LeaseBusyError), exclusion.of("two").hold("second", patience=0):
+            pass
+        held.require_held()
+    with exclusion.of("two").hold("second", patience=0) as held:
+        held.require_held()
+
+
+def test_holder_finds_its_record_removed(exclusion: Exclusion) -> None:
+    with exclusion.of("one").hold("first") as held:
+        exclusion.remove()
+        with pytest.raises(LeaseLostError):
+            held.require_held()
+
+
+def test_former_holder_leaves_successor_alone(exclusion: Exclusion) -> None:
+    with exclusion.of("one").hold("first") as former:
+        exclusion.remove()
+        successor = exclusion.of("two").hold("second", patience=0)
+        held = successor.__enter__()
+        with pytest.raises(LeaseLostError):
+            former.require_held()
+    held.require_held()
+    with pytest.raises(LeaseBusyError), exclusion.of("three").hold("third", patience=0):
+        pass
+    successor.__exit__(None, None, None)
+
+
+def test_no_update_is_lost(exclusion: Exclusion, tmp_path: Path) -> None:
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+
+    def count(party: str) -> None:
+        for number in range(ROUNDS):
+            with exclusion.of(party).hold(f"{party} {number}") as held:
+                seen = int(counter.read_text())
+                held.require_held()
+                counter.write_text(str(seen + 1))
+
+    parties = [Thread(target=count, args=(party,)) for party in ("one", "two", "three")]
+    for party in parties:
+        party.start()
+    for party in parties:
+        party.join()
+    assert int(counter.read_text()) == ROUNDS * len(parties)
+
+
+def test_lock_of_lost_lease_is_replaced(tmp_path: Path) -> None:
+    # Both processes are of one table: the second has the lease, so that the first has lost it.
+    lock = FileLock(tmp_path, 0, "table")
+    with behind_a_lease(lock, tmp_path / "former").hold("paused") as former:
+        with behind_a_lease(lock, tmp_path / "now").hold("successor", patience=0) as held:
+            with pytest.raises(LeaseLostError):
+                former.require_held()
+            held.require_held()

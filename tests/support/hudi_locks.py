@@ -1,0 +1,78 @@
+"""Hudi's lock providers in a JVM of their own, without Spark: it starts in two seconds, and may be paused and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from tests.support.hudi import HUDI_VERSIONS
+from tests.support.java import SHORT_LIVED
+from tests.support.spark_packages import HUDI_BUNDLE, jar_of
+
+_PATIENCE_MILLISECONDS = 20
+
+
+class HudiLock:
+    """A lock of one writer of Hudi."""
+
+    def __init__(self, jvm: Any, provider: Any) -> None:
+        self._jvm = jvm
+        self._provider = provider
+
+    def attempt(self) -> bool:
+        """Whether it was free, and is held now."""
+        taken = self._provider.tryLock(_PATIENCE_MILLISECONDS, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+        return bool(taken)
+
+    def release(self) -> None:
+        """Give it back in two steps, as Hudi's lock manager does."""
+        self._provider.unlock()
+        self._provider.close()
+
+
+class HudiJvm:
+    """A JVM with Hudi of the newest version."""
+
+    def __init__(self) -> None:
+        bundle = jar_of(HUDI_BUNDLE.format(version=HUDI_VERSIONS[0]))
+        jars = Path(pyspark.__file__).parent / "jars"
+        port, self._process = launch_gateway(
+            classpath=f"{bundle}:{jars}/*", javaopts=SHORT_LIVED.split(), die_on_exit=True, return_proc=True
+        )
+        self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+
+    def lock(self, provider: str, options: Mapping[str, str]) -> HudiLock:
+        """A new instance of a provider, as each commit of a writer makes one."""
+        jvm: Any = self._gateway.jvm
+        properties = jvm.org.apache.hudi.common.config.TypedProperties()
+        for key, value in options.items():
+            properties.setProperty(key, value)
+        settings = jvm.org.apache.hudi.common.config.LockConfiguration(properties)
+        hadoop = jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(
+            jvm.org.apache.hadoop.conf.Configuration()
+        )
+        return HudiLock(jvm, getattr(jvm.org.apache.hudi.client.transaction.lock, provider)(settings, hadoop))
+
+    def pause(self) -> None:
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._gateway.close()
+        if self._process.poll() is None:
+            self.kill()
