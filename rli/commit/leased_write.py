@@ -15,6 +15,7 @@ from rli.commit.published_write import PublishedWrite
 from rli.coordination.contract import Held
 from rli.errors import ConflictError
 from rli.hudi.avro_schema import to_avro
+from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.table_features import require_writable
 from rli.index.contract import SyncOptions
 from rli.model import Step
@@ -97,6 +98,11 @@ def _still_writable(began_with: TableDefinition) -> TableDefinition:
         raise ConflictError(
             f"another engine changed the version of the table during this write: table={table.location} "
             f"before={began_with.properties.version} now={table.properties.version}",
+            remedy="write again",
+        )
+    if is_lock_named(table.properties.raw) and not is_lock_named(began_with.properties.raw):
+        raise ConflictError(
+            f"the table was given a lock that it shares with writers of Hudi during this write: table={table.location}",
             remedy="write again",
         )
     return table

@@ -215,6 +215,8 @@ class TableLease:
         name: of its record.
     """
 
+    covers_instants = False
+
     def __init__(
         self,
         records: SharedRecords,

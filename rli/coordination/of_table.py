@@ -43,15 +43,16 @@ def coordination_of(table: TableDefinition, index: TableIndex) -> Coordination:
         SettingsError: they agree in the store of the table's index, and this index has none.
     """
     records, settings = shared_records(table, index), table.require_settings()
-    liveness, is_locked = signs_of_writers(records, settings.lease_seconds), is_lock_named(table.properties.raw)
-    has_metadata_table = bool(table.properties.metadata_partitions)
-    heartbeats = Heartbeats(table.storage, has_metadata_table=has_metadata_table) if is_locked else None
+    liveness = signs_of_writers(records, settings.lease_seconds)
+    lease = TableLease(records, settings.lease_seconds, require_same=partial(require_same_lease, table))
+    exclusion: MutualExclusion = lease
+    heartbeats = None
+    if is_lock_named(table.properties.raw):
+        exclusion = LockedLease(lease, partial(present_lock, table))
+        has_metadata_table = bool(table.properties.metadata_partitions)
+        heartbeats = Heartbeats(table.storage, has_metadata_table=has_metadata_table)
     return Coordination(
-        exclusion=LockedLease(
-            TableLease(records, settings.lease_seconds, require_same=partial(require_same_lease, table)),
-            partial(present_lock, table),
-            covers_instants=is_locked,
-        ),
+        exclusion=exclusion,
         writers=RegisteredWriters(table.storage, records, liveness, settings.index_generation, heartbeats),
         liveness=liveness,
         requests=signs_of_requests(records, settings.lease_seconds),

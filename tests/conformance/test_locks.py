@@ -101,8 +101,10 @@ def test_no_update_is_lost(exclusion: Exclusion, tmp_path: Path) -> None:
 def test_lock_of_lost_lease_is_replaced(tmp_path: Path) -> None:
     # Both processes are of one table: the second has the lease, so that the first has lost it.
     lock = FileLock(tmp_path, 0, "table")
-    with behind_a_lease(lock, tmp_path / "former").hold("paused") as former:
-        with behind_a_lease(lock, tmp_path / "now").hold("successor", patience=0) as held:
-            with pytest.raises(LeaseLostError):
-                former.require_held()
-            held.require_held()
+    with (
+        behind_a_lease(lock, tmp_path / "former").hold("paused") as former,
+        behind_a_lease(lock, tmp_path / "now").hold("successor", patience=0) as held,
+    ):
+        with pytest.raises(LeaseLostError):
+            former.require_held()
+        held.require_held()

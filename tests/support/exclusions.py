@@ -24,4 +24,4 @@ def lease_of(folder: Path) -> TableLease:
 
 def behind_a_lease(lock: SharedLock, folder: Path) -> LockedLease:
     """A lock, with a lease in a folder that its party does not share."""
-    return LockedLease(lease_of(folder), lambda: lock, covers_instants=True)
+    return LockedLease(lease_of(folder), lambda: lock)

@@ -41,6 +41,7 @@ from rli.cli.output import counted, print_facts, print_json, print_note, report,
 from rli.cli.progress import write_progress
 from rli.durations import duration_text
 from rli.errors import InvalidInputError
+from rli.hudi.lock_settings import NO_LOCK
 from rli.index.registry import index_kind
 from rli.model import (
     CommitResult,
@@ -213,6 +214,14 @@ def create(
             "without a store.",
         ),
     ] = None,
+    lock: Annotated[
+        str,
+        typer.Option(
+            metavar="LOCK",
+            help="The lock that commits share with writers of Hudi. lease: none. filesystem: that of Hudi's "
+            "FileSystemBasedLockProvider.",
+        ),
+    ] = NO_LOCK,
     durability: Annotated[
         Durability,
         typer.Option(
@@ -264,6 +273,7 @@ def create(
         "url_encode_partitions": url_encode_partitions,
         "target_file_size": target_file_size,
         "lease": lease,
+        "lock": lock,
         "durability": durability,
         "maintenance": maintenance,
         "tombstones": tombstones,

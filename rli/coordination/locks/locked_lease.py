@@ -30,21 +30,14 @@ class LockedLease:
 
     Args:
         lease: of the table.
-        present_lock: the lock that writers of Hudi take now; None if there is none.
-        covers_instants: whether there was one when this process read the table's properties.
+        present_lock: the lock that writers of Hudi take now; None if the table has none any more.
     """
 
-    def __init__(
-        self, lease: TableLease, present_lock: Callable[[], SharedLock | None], *, covers_instants: bool
-    ) -> None:
+    covers_instants = True
+
+    def __init__(self, lease: TableLease, present_lock: Callable[[], SharedLock | None]) -> None:
         self._lease = lease
         self._present_lock = present_lock
-        self._covers_instants = covers_instants
-
-    @property
-    def covers_instants(self) -> bool:
-        """Whether instants are requested while it is held."""
-        return self._covers_instants
 
     @contextmanager
     def hold(self, holder: str, *, patience: float = math.inf) -> Iterator[Held]:
