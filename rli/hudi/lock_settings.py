@@ -1,8 +1,4 @@
-"""The lock of Hudi's writers, as the properties of a table name it (``hoodie.write.lock.*``).
-
-Hudi's Spark writer takes properties of the table for options that it was not given, so that a table which names its lock
-gives it to both sides.
-"""
+"""The lock of Hudi's writers, as the properties of a table name it (``hoodie.write.lock.*``)."""
 
 from __future__ import annotations
 
@@ -35,6 +31,13 @@ class LockProvider(StrEnum):
     FILE_SYSTEM = "FileSystemBasedLockProvider"
 
 
+_NOT_TAKEN_YET: Final = (
+    "StorageBasedLockProvider",
+    "ZookeeperBasedLockProvider",
+    "ZookeeperBasedImplicitBasePathLockProvider",
+)
+"""Providers of which rli takes no notice: its writers and those of Hudi have to take turns."""
+
 _CHOICES: Final = {"filesystem": LockProvider.FILE_SYSTEM}
 
 
@@ -63,9 +66,9 @@ class LockSettings:
         Raises:
             UnsupportedTableError: rli does not honour it, or the properties let Hudi roll back the writes of others.
         """
-        named = raw.get(PROVIDER, "").strip()
-        if not named:
+        if not is_lock_named(raw):
             return None
+        named = raw[PROVIDER].strip()
         _require_shared(raw, location)
         name = named.rpartition(".")[2]
         if name not in set(LockProvider):
@@ -83,8 +86,8 @@ class LockSettings:
 
 
 def is_lock_named(raw: Mapping[str, str]) -> bool:
-    """Whether properties name a lock, whichever it is."""
-    return bool(raw.get(PROVIDER, "").strip())
+    """Whether properties name a lock that writes of rli must take, or refuse."""
+    return raw.get(PROVIDER, "").strip().rpartition(".")[2] not in {"", *_NOT_TAKEN_YET}
 
 
 def lock_properties(lock: str) -> dict[str, str]:

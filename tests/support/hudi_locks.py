@@ -45,7 +45,7 @@ class HudiJvm:
         port, self._process = launch_gateway(
             classpath=f"{bundle}:{jars}/*", javaopts=SHORT_LIVED.split(), die_on_exit=True, return_proc=True
         )
-        self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+        self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, enable_memory_management=False))
 
     def lock(self, provider: str, options: Mapping[str, str]) -> HudiLock:
         """A new instance of a provider, as each commit of a writer makes one."""
