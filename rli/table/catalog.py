@@ -16,7 +16,6 @@ from rli.coordination.lease_stores import lease_store
 from rli.errors import SchemaError, SettingsError, TableExistsError, TableNotFoundError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.column_names import require_distinct, require_name
-from rli.hudi.lock_settings import NO_LOCK, lock_properties
 from rli.hudi.properties import new_table_properties, save_properties
 from rli.hudi.schema import RESERVED_PREFIX, written_schema
 from rli.index.kinds import IndexOptions, created, require_valid
@@ -26,7 +25,7 @@ from rli.model import KeyMode, LeasePlace
 from rli.storage import Storage
 from rli.table.agreement import Wanted
 from rli.table.creation import claimed
-from rli.table.options import TableOptions, new_settings, require_known, wanted_partitions
+from rli.table.options import TableOptions, new_settings, properties_of_lock, require_known, wanted_partitions
 from rli.table.table import Table
 from rli.urls import has_secrets, without_secrets
 from rli.view import paths
@@ -141,7 +140,7 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         hive_style=options.get("hive_style", False),
         url_encode=options.get("url_encode_partitions", False),
         create_schema=None if wanted.schema is None else to_avro(written_schema(wanted.schema), table_name),
-    ).changed(lock_properties(options.get("lock", NO_LOCK)))
+    ).changed(properties_of_lock(options))
     partitions = wanted_partitions(options, kind.scope_of(index_url))
     if partitions is not None:
         partitions.require_supported(properties)

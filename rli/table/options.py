@@ -7,6 +7,7 @@ from typing import Any, Final, TypedDict
 
 from rli.durations import parse_duration
 from rli.errors import SettingsError
+from rli.hudi.lock_settings import NO_LOCK, lock_properties
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange, Scope
 from rli.services.metadata_births import NewPartitions
 from rli.settings import DEFAULT_TOMBSTONES, MEBIBYTE, Maintenance
@@ -99,6 +100,11 @@ def given_settings(options: TableOptions) -> dict[str, Any]:
     if "tombstones" in given:
         given["tombstones"] = parse_tombstones(given["tombstones"])
     return given
+
+
+def properties_of_lock(options: TableOptions) -> dict[str, str]:
+    """Hudi's properties of the lock that is wanted; raises ``SettingsError`` where there is no such choice."""
+    return lock_properties(options.get("lock", NO_LOCK))
 
 
 def wanted_partitions(options: TableOptions, scope: Scope) -> NewPartitions | None:
