@@ -14,7 +14,7 @@ from rli.coordination.locks.file_lock import FileLock
 from rli.errors import LeaseBusyError, LeaseLostError
 from tests.support.exclusions import Parties, behind_a_lease, lease_of
 
-pytestmark = pytest.mark.invariant("P54")
+pytestmark = pytest.mark.invariant("P55")
 
 ROUNDS = 4
 

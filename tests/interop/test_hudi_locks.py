@@ -16,7 +16,7 @@ from rli.errors import LeaseBusyError, LeaseLostError
 from tests.support.exclusions import behind_a_lease
 from tests.support.hudi_locks import HudiJvm, HudiLock
 
-pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P54")]
+pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P55")]
 
 EXPIRY_SECONDS = 60
 ROUNDS = 6

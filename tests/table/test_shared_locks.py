@@ -10,7 +10,7 @@ import pytest
 from rli import LeaseLostError, SettingsError, Step, Table, UnsupportedTableError, create_table, open_table
 from rli.errors import LeaseBusyError
 
-pytestmark = pytest.mark.invariant("P54")
+pytestmark = pytest.mark.invariant("P55")
 
 ROWS = pa.table({"id": ["a", "b"], "city": ["Rome", "Oslo"], "ts": [1, 1]})
 PACKAGE = "org.apache.hudi.client.transaction.lock"
