@@ -9,12 +9,13 @@ import happybase
 import numpy as np
 import pyarrow as pa
 
-import rli
 from benchmarks.keys import half_known, uuid_keys
 from benchmarks.measuring import Outcome, Unit, race
 from rli.codec import entries as codec
+from rli.index.record.stored_index import StoredIndex
 from tests.support.docker import running_service
 from tests.support.services import HBASE_PORT
+from tests.support.stored_indexes import create_index
 
 _BATCH = 65_536
 _PLAIN_BATCH = 1_000
@@ -31,12 +32,12 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     changed = keys.slice(0, looked_up)
     sequences = count(1)
 
-    def put(index: rli.RecordIndex, some: pa.Array) -> None:
+    def put(index: StoredIndex, some: pa.Array) -> None:
         index.put(some, codec.pack(next(sequences), np.zeros(len(some), dtype=np.uint64)))
 
     with (
         running_service("hbase", ports=[HBASE_PORT], environment={"HBASE_HEAP": "2g"}) as service,
-        rli.create_index(f"hbase://{service.address(HBASE_PORT)}/?table=ours") as index,
+        create_index(f"hbase://{service.address(HBASE_PORT)}/?table=ours") as index,
     ):
         plain = _plain_table(service.host, service.ports[HBASE_PORT])
         put(index, keys)

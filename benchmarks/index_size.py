@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-import rli
 from benchmarks.keys import uuid_keys
 from benchmarks.measuring import Outcome, Unit
 from rli.codec import entries as codec
+from tests.support.stored_indexes import create_index
 
 _COMMITS = 20
 
@@ -26,7 +26,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 def _size(url: str, count: int, commits: int) -> float:
     keys = uuid_keys(count, seed=3)
     part = count // commits
-    with rli.create_index(url) as index:
+    with create_index(url) as index:
         for number in range(commits):
             entries = codec.pack(number + 1, np.arange(part, dtype=np.uint64) % 100)
             index.put(keys.slice(number * part, part), entries)

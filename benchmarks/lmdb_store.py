@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-import rli
 from benchmarks.keys import half_known, uuid_keys
 from benchmarks.measuring import Outcome, Unit, race
 from benchmarks.raw_lmdb import RawLmdb, encoded
 from rli.codec import entries as codec
+from tests.support.stored_indexes import create_index
 
 _BATCH = 65_536
 
@@ -26,7 +26,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 
 
 def _look_ups(folder: Path, keys: pa.Array, values: codec.Entries, looked_up: int) -> Outcome:
-    with rli.create_index(f"lmdb://{folder / 'ours'}") as index, RawLmdb(folder / "raw") as raw:
+    with create_index(f"lmdb://{folder / 'ours'}") as index, RawLmdb(folder / "raw") as raw:
         index.put(keys, values)
         raw.load(encoded(keys), values)
         wanted = half_known(keys, looked_up, seed=2)
@@ -50,7 +50,7 @@ def _bulk_load(folder: Path, keys: pa.Array, values: codec.Entries) -> Outcome:
     numbers = count()
 
     def ours() -> None:
-        with rli.create_index(f"lmdb://{folder / f'ours-{next(numbers)}'}") as index:
+        with create_index(f"lmdb://{folder / f'ours-{next(numbers)}'}") as index:
             index.put(keys, values)
 
     def baseline() -> None:

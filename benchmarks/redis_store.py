@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import redis
 
-import rli
 from benchmarks.keys import half_known, uuid_keys
 from benchmarks.measuring import Outcome, Unit, race
 from rli.codec import entries as codec
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import StoredIndex
 from tests.support.redis import running_redis
+from tests.support.stored_indexes import create_index
 
 _BATCH = 65_536
 _PLAIN_BATCH = 1000
@@ -71,7 +71,7 @@ class _Contest:
         outcomes = [*self._sizes(), self._bulk_load()]
         self._server.flushall()
         self._load_plain()
-        with rli.create_index(self._url) as index:
+        with create_index(self._url) as index:
             self._put(index, self._keys)
             outcomes += [*self._batches(index), *self._sparse(index), *self._small(index)]
         return outcomes
@@ -93,7 +93,7 @@ class _Contest:
         )
         return Outcome("Redis bulk load", _MSET, pair.speed_ratio, 2, "higher", self._about)
 
-    def _batches(self, index: RecordIndex) -> list[Outcome]:
+    def _batches(self, index: StoredIndex) -> list[Outcome]:
         about = f"batches of {_BATCH:,}; {self._about}"
         wanted = _Batches(half_known(self._keys, 4 * _BATCH, seed=2))
         look_ups = self._look_ups("look-ups", index, wanted, 0.6, about)
@@ -105,7 +105,7 @@ class _Contest:
             self._writes("incremental writes", index, self._some(4 * _BATCH), 0.45, about),
         ]
 
-    def _sparse(self, index: RecordIndex) -> list[Outcome]:
+    def _sparse(self, index: StoredIndex) -> list[Outcome]:
         about = f"{_SPARSE:,} keys; {self._about}"
         wanted = _Batches(half_known(self._keys, _SPARSE, seed=4))
         return [
@@ -113,7 +113,7 @@ class _Contest:
             self._writes("sparse writes", index, self._some(_SPARSE), 0.45, about, times_rounds=_SPARSE_ROUNDS),
         ]
 
-    def _small(self, index: RecordIndex) -> list[Outcome]:
+    def _small(self, index: StoredIndex) -> list[Outcome]:
         about = f"{_SMALL:,} keys at a time; {self._about}"
         some = self._some(_SMALL_BATCHES * _SMALL, _SMALL)
         return [
@@ -122,7 +122,7 @@ class _Contest:
         ]
 
     def _look_ups(
-        self, name: str, index: RecordIndex, wanted: _Batches, goal: float, about: str, *, times_rounds: int = 1
+        self, name: str, index: StoredIndex, wanted: _Batches, goal: float, about: str, *, times_rounds: int = 1
     ) -> Outcome:
         pair = race(
             lambda: self._get(index, wanted), lambda: self._get_plain(wanted.texts), rounds=times_rounds * self._rounds
@@ -130,7 +130,7 @@ class _Contest:
         return Outcome(f"Redis {name}", _MGET, pair.speed_ratio, goal, "higher", about, Unit.SHARE)
 
     def _writes(
-        self, name: str, index: RecordIndex, changed: _Batches, goal: float, about: str, *, times_rounds: int = 1
+        self, name: str, index: StoredIndex, changed: _Batches, goal: float, about: str, *, times_rounds: int = 1
     ) -> Outcome:
         pair = race(
             lambda: self._change(index, changed),
@@ -150,22 +150,22 @@ class _Contest:
             left.append(self._memory() - empty)
         return statistics.median(left[1:]) / entries
 
-    def _get(self, index: RecordIndex, batches: _Batches) -> None:
+    def _get(self, index: StoredIndex, batches: _Batches) -> None:
         for batch in batches.arrays:
             index.get(batch)
 
-    def _change(self, index: RecordIndex, batches: _Batches) -> None:
+    def _change(self, index: StoredIndex, batches: _Batches) -> None:
         for batch in batches.arrays:
             self._put(index, batch)
 
     def _load_ours(self, keys: pa.Array) -> None:
-        with rli.create_index(self._url) as index:
+        with create_index(self._url) as index:
             self._put(index, keys)
 
     def _load_plain(self) -> None:
         self._set_plain(self._texts)
 
-    def _put(self, index: RecordIndex, keys: pa.Array) -> None:
+    def _put(self, index: StoredIndex, keys: pa.Array) -> None:
         groups = np.arange(len(keys), dtype=np.uint64) % _FILE_GROUPS
         index.put(keys, codec.pack(next(self._commits), groups))
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import rli
 from benchmarks.keys import uuid_keys
 from rli.codec import entries
+from rli.index.record.stored_index import StoredIndex
 from rli.table.table import opened_table
 
 _PROCESSES: Final = multiprocessing.get_context("spawn")
@@ -51,9 +52,9 @@ def main(folder: Path, records: int) -> None:
     print(f"beside over at rest: {beside / seconds:.2f}")
 
 
-def _index(table: rli.Table) -> rli.RecordIndex:
+def _index(table: rli.Table) -> StoredIndex:
     index = opened_table(table).index
-    assert isinstance(index, rli.RecordIndex)
+    assert isinstance(index, StoredIndex)
     return index
 
 

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from rli.advice import Advice, BatchStatistics, CommitStatistics, KindEstimate, TableStatistics
+from rli.advice import Advice, BatchStatistics, CommitStatistics, KindEstimate, Reach, TableStatistics
 from rli.advice.advise import advise
 from rli.errors import (
     BufferFullError,
@@ -146,6 +146,7 @@ __all__ = [
     "PendingTransaction",
     "PrunedCounts",
     "PruningStep",
+    "Reach",
     "Receipt",
     "RecordExistsError",
     "RecordIndex",

@@ -10,11 +10,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-import rli
 from benchmarks.keys import half_known, sequential_keys, skewed, uuid_keys
 from benchmarks.measuring import Outcome, Unit, cost_apart, race
 from benchmarks.raw_lmdb import RawLmdb, encoded
 from rli.codec import entries as codec
+from rli.index.record.stored_index import StoredIndex
+from tests.support.stored_indexes import create_index, open_index
 
 _LOOKED_UP: Final = 262_144
 _BATCHES: Final = (1_000, 10_000, 100_000)
@@ -41,7 +42,7 @@ def larger_indexes(folder: Path, sizes: Sequence[int]) -> list[Outcome]:
     large_url = f"lmdb://{folder / 'large'}"
     small_url = f"lmdb://{folder / 'small'}"
     smallest, *larger = sizes
-    with rli.create_index(small_url) as small, rli.create_index(large_url) as large:
+    with create_index(small_url) as small, create_index(large_url) as large:
         sought = sought_in_small = half_known(_fill(small, 0, smallest), _LOOKED_UP, seed=11)
         memory_of_smallest = _memory(small_url, sought_in_small)
         known = _fill(large, 0, smallest)
@@ -72,7 +73,7 @@ def larger_indexes(folder: Path, sizes: Sequence[int]) -> list[Outcome]:
 
 
 def _beside_raw_lmdb(
-    folder: Path, smallest: tuple[int, rli.RecordIndex, pa.Array], largest: tuple[int, rli.RecordIndex, pa.Array]
+    folder: Path, smallest: tuple[int, StoredIndex, pa.Array], largest: tuple[int, StoredIndex, pa.Array]
 ) -> list[Outcome]:
     """How raw LMDB grows from one index to another, each given with its size and what to look up in it."""
     few, small, sought_in_small = smallest
@@ -104,13 +105,13 @@ def _beside_raw_lmdb(
     ]
 
 
-def _copy(index: rli.RecordIndex, raw: RawLmdb) -> None:
+def _copy(index: StoredIndex, raw: RawLmdb) -> None:
     """Fill raw LMDB with the entries of an index."""
     pages = [page for shard in range(index.settings.shard_count) for page in index.store.scan(shard, _SCANNED)]
     raw.load(np.concatenate([page.keys for page, _ in pages]), np.concatenate([entries for _, entries in pages]))
 
 
-def _fill(index: rli.RecordIndex, before: int, after: int) -> pa.Array:
+def _fill(index: StoredIndex, before: int, after: int) -> pa.Array:
     """Make an index of one size one of another; returns a sample of the new keys, spread over all."""
     part = min(after - before, _PUT)
     sample: list[pa.Array] = []
@@ -128,7 +129,7 @@ def _memory(url: str, keys: pa.Array) -> int:
 
 @contextmanager
 def _look_up(url: str, keys: pa.Array) -> Iterator[Callable[[], object]]:
-    with rli.open_index(url) as index:
+    with open_index(url) as index:
         index.get(keys.slice(0, 1))
         yield lambda: index.get(keys)
 
@@ -137,8 +138,8 @@ def batches_and_kinds_of_keys(folder: Path, entries: int) -> list[Outcome]:
     """Look-ups in smaller batches; sequential keys, and keys of which few are sought often, beside random ones."""
     random, sequential = uuid_keys(entries, seed=30), sequential_keys(entries)
     with (
-        rli.create_index(f"lmdb://{folder / 'random'}") as random_index,
-        rli.create_index(f"lmdb://{folder / 'sequential'}") as sequential_index,
+        create_index(f"lmdb://{folder / 'random'}") as random_index,
+        create_index(f"lmdb://{folder / 'sequential'}") as sequential_index,
     ):
         entry = codec.pack(1, np.arange(entries, dtype=np.uint64) % 1_000)
         random_index.put(random, entry)
@@ -149,7 +150,7 @@ def batches_and_kinds_of_keys(folder: Path, entries: int) -> list[Outcome]:
         ]
 
 
-def _smaller_batches(index: rli.RecordIndex, sought: pa.Array, entries: int) -> list[Outcome]:
+def _smaller_batches(index: StoredIndex, sought: pa.Array, entries: int) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for size in _BATCHES:
         batches = [sought.slice(start, size) for start in range(0, len(sought), size)]
@@ -161,7 +162,7 @@ def _smaller_batches(index: rli.RecordIndex, sought: pa.Array, entries: int) -> 
 
 
 def _kinds_of_keys(
-    random_index: rli.RecordIndex, random: pa.Array, sequential_index: rli.RecordIndex, sequential: pa.Array
+    random_index: StoredIndex, random: pa.Array, sequential_index: StoredIndex, sequential: pa.Array
 ) -> list[Outcome]:
     entries = len(random)
     uniform = random.take(pa.array(np.random.default_rng(31).permutation(entries)[:_LOOKED_UP]))

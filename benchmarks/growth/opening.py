@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from uuid import UUID
 
-import rli
 from benchmarks.measuring import kibibytes, process_status
 from rli.index.record.log.record import LogRecord, record_name
 from rli.model import FileGroupId
+from tests.support.stored_indexes import create_index, open_index
 
 _COMMITS: Final = (100, 10_000, 100_000)
 _MIB: Final = 1 << 20
@@ -24,7 +24,7 @@ _MIB: Final = 1 << 20
 
 def fill(url: str, commits: int) -> None:
     """Make an index with so many commits, each of one new file group, of which all but the last are written at once."""
-    with rli.create_index(url) as index:
+    with create_index(url) as index:
         for number in range(commits - 1):
             record = _record(number)
             index.store.compare_and_set(record_name(record.first_sequence), None, record.to_json())
@@ -33,9 +33,9 @@ def fill(url: str, commits: int) -> None:
 
 def memory_of_opening(url: str) -> tuple[float, float]:
     """MiB for opening an index and reading its log, and for the first number of a new file group after that."""
-    with rli.create_index("memory:warm"):
+    with create_index("memory:warm"):
         before = _peak()
-    with rli.open_index(url) as index:
+    with open_index(url) as index:
         log = index.log.refresh()
         opened = _peak()
         assert log.dictionary.number_of(FileGroupId("p", "new-0")) is None

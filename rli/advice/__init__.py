@@ -2,6 +2,6 @@
 
 from rli.advice.choice import Advice
 from rli.advice.model import KindEstimate
-from rli.advice.statistics import BatchStatistics, CommitStatistics, TableStatistics
+from rli.advice.statistics import BatchStatistics, CommitStatistics, Reach, TableStatistics
 
-__all__ = ["Advice", "BatchStatistics", "CommitStatistics", "KindEstimate", "TableStatistics"]
+__all__ = ["Advice", "BatchStatistics", "CommitStatistics", "KindEstimate", "Reach", "TableStatistics"]

@@ -23,7 +23,7 @@ from rli.errors import IndexExistsError
 from rli.hudi.bloom_filter import BloomFilter, HashedKeys
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.record.opening import create_index, open_as_it_is
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import StoredIndex, stored_index
 from rli.index_urls import IndexUrl
 from rli.model import Phase
 from rli.table.catalog import create_table
@@ -268,7 +268,7 @@ def _filter_rates(keys: pa.Array) -> tuple[float, float, float]:
 def _store_rates(url: str) -> StoreRates:
     """The rates of a store, by an index that is dropped again; of an index that is there, look-ups alone."""
     try:
-        index = create_index(IndexUrl.parse(url).store)
+        index = stored_index(create_index(IndexUrl.parse(url).store))
     except IndexExistsError:
         with open_as_it_is(url) as held:
             lookup, lookup_key = _lookup_rates(held)
@@ -282,18 +282,18 @@ def _store_rates(url: str) -> StoreRates:
         index.drop()
 
 
-def _lookup_rates(index: RecordIndex) -> tuple[float, float]:
+def _lookup_rates(index: StoredIndex) -> tuple[float, float]:
     one, many = (_best(partial(_look_up, index, count)) for count in (1, _BATCH))
     return one, max(0.0, many - one) / _BATCH
 
 
-def _look_up(index: RecordIndex, count: int) -> None:
+def _look_up(index: StoredIndex, count: int) -> None:
     keys = pa.array([f"{number:012}" for number in range(count)])
     # With partition scope, a write looks each key up in one partition.
     index.located(keys, LOOKUP_SECONDS, partition_paths=pa.repeat(pa.scalar("0"), count))
 
 
-def _committing(index: RecordIndex, count: int) -> float:
+def _committing(index: StoredIndex, count: int) -> float:
     rounds = iter(range(_ROUNDS))
 
     def commit() -> None:

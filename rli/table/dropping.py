@@ -36,6 +36,7 @@ from rli.index.contract import TableIndex
 from rli.index.kinds import KeptKind
 from rli.index.record.entries.identity import identity_of
 from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import stored_index
 from rli.index.record.table.location import known_locations
 from rli.index.registry import index_kind
 from rli.index.roles import KeptInStore
@@ -125,13 +126,14 @@ def require_table(path: str | os.PathLike[str]) -> None:
 
 def require_unused(index: RecordIndex) -> None:
     """Raise ``InvalidInputError`` if a table uses an index, as far as this process reaches the table."""
-    for location in known_locations(index):
+    stored = stored_index(index)
+    for location in known_locations(stored):
         try:
             definition = load_definition(Storage(location))
             if definition.settings is None or definition.settings.table_id != index.settings.table_id:
                 continue
             with closing(index_kind(definition.index_url).open(definition)) as used:
-                is_used = isinstance(used, KeptInStore) and used.identity == identity_of(index.store)
+                is_used = isinstance(used, KeptInStore) and used.identity == identity_of(stored.store)
         except (RliError, OSError):
             continue
         if is_used:

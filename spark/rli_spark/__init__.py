@@ -12,7 +12,8 @@ from rli_spark.reads.changes import changes
 from rli_spark.reads.read import read
 from rli_spark.sources.functions import register_functions
 from rli_spark.sources.registration import register
-from rli_spark.streams.write_stream import write_stream
+from rli_spark.streams.batch_writer import StreamMode
+from rli_spark.streams.write_stream import TagBy, write_stream
 from rli_spark.tasks import SparkTasks
 from rli_spark.verbs.bootstrap import bootstrap_index, migrate_index, verify_index
 from rli_spark.verbs.by_condition import delete_where, update_where
@@ -27,6 +28,8 @@ from rli_spark.verbs.upsert import upsert
 
 __all__ = [
     "SparkTasks",
+    "StreamMode",
+    "TagBy",
     "bootstrap_index",
     "changes",
     "cluster",

@@ -16,7 +16,6 @@ from typing import Any, Final, get_args, get_type_hints
 import pytest
 from typer.main import get_command
 
-import rli
 from rli.cli.app import app
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -54,26 +53,47 @@ def test_public_names_are_listed(module: str) -> None:
     assert [name for name in imported.__all__ if not hasattr(imported, name)] == []
 
 
-@pytest.mark.parametrize("public", [rli.Table, rli.TableMaintenance, rli.TableVersions, rli.IndexOfTable])
-def test_signatures_name_public_types(public: type) -> None:
-    found = {f"{name}: {kind.__qualname__}" for name, member in _members(public) for kind in _own_types(member)}
+def _public_callables() -> Iterator[tuple[str, Any]]:
+    for module in PUBLIC_MODULES[:-1]:
+        exported = importlib.import_module(module)
+        yield from ((name, getattr(exported, name)) for name in getattr(exported, "__all__", ()))
+
+
+def test_signatures_name_public_types() -> None:
+    found = {
+        f"{name}.{member}: {kind.__qualname__}"
+        for name, public in _public_callables()
+        for member, given in _members(public)
+        for kind in _own_types(given)
+    }
     assert sorted(found) == []
 
 
-def _members(public: type) -> Iterator[tuple[str, Any]]:
-    """The methods of a class that users call, and the getters of its properties; others make its values."""
+def _members(public: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The types of a function, or of a class: of its fields, of methods that users call, of properties."""
+    if inspect.isfunction(public):
+        yield "", get_type_hints(public)
+    if not inspect.isclass(public):
+        return
+    fields = {name for base in public.__mro__ if _is_own(base) for name in base.__annotations__}
+    yield "", {name: kind for name, kind in get_type_hints(public).items() if name in fields and name[0] != "_"}
     for name, member in inspect.getmembers_static(public):
-        if not name.startswith("_"):
-            yield name, member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        called = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if not name.startswith("_") and inspect.isfunction(called) and _is_own(called):
+            yield name, get_type_hints(called)
 
 
-def _own_types(member: Any) -> Iterator[type]:
-    """The classes of rli in the signature of a function that no public module lists."""
-    pending = list(get_type_hints(member).values())
+def _is_own(defined: Any) -> bool:
+    return bool(defined.__module__.partition(".")[0] == "rli")
+
+
+def _own_types(hints: dict[str, Any]) -> Iterator[type]:
+    """The classes of rli among some types that no public module lists."""
+    pending = list(hints.values())
     while pending:
         hint = pending.pop()
         pending += hint if isinstance(hint, list) else get_args(hint)
-        if isinstance(hint, type) and hint.__module__.partition(".")[0] == "rli" and not _is_exported(hint):
+        if isinstance(hint, type) and _is_own(hint) and not _is_exported(hint):
             yield hint
 
 

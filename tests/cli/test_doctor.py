@@ -9,6 +9,7 @@ import pytest
 
 import rli as library
 from tests.cli.conftest import Outcome, Rli
+from tests.support.stored_indexes import create_index
 
 
 def problems(outcome: Outcome) -> list[dict[str, Any]]:
@@ -136,7 +137,7 @@ def test_what_a_dead_writer_left(rli: Rli, trips: str) -> None:
 
 def test_unkeyed_digests_are_warned_of(rli: Rli, tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/digests"
-    with library.create_index(url, key_mode="digest") as index:
+    with create_index(url, key_mode="digest") as index:
         assert rli("doctor", url, "--json").json["warnings"] == 0
         earlier = index.settings.model_copy(update={"digest": "mmh3_128", "digest_key": None})
         assert index.store.compare_and_set("settings", index.store.read_control("settings"), earlier.to_json())

@@ -12,7 +12,7 @@ import pytest
 
 import rli.index.record.opening
 import rli.table.catalog
-from rli import IndexNotFoundError, Table, TableExistsError, create_index, create_table, open_index, open_table
+from rli import IndexNotFoundError, Table, TableExistsError, create_table, open_table
 from rli.settings import TableSettings
 from rli.storage import Storage
 from rli.store.contract import Store
@@ -21,6 +21,7 @@ from rli.table.creation import claimed
 from tests.support.children import was_killed
 from tests.support.docker import free_ports
 from tests.support.faults import KillAt, PointedStorage, PointedStore
+from tests.support.stored_indexes import create_index, open_index
 from tests.support.tables import check_stored, records
 
 pytestmark = pytest.mark.crash

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rli import create_index, open_index
 from rli.errors import CorruptIndexError, RliError
 from rli.index.record.log.commit_log import CommitLog
 from rli.index.record.log.limits import LogLimits
@@ -29,6 +28,7 @@ from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, damaged, limit_memory
 from tests.support.faults import KillAt, PointedStore
 from tests.support.log_drafts import commit_draft
+from tests.support.stored_indexes import create_index, open_index
 
 OFTEN = LogLimits(read_singly=3, per_page=2)
 """Checkpoints come after few commits."""

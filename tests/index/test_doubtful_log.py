@@ -8,11 +8,11 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from rli import create_index
 from rli.codec import entries as codec
 from rli.index.record.log.commit_log import CommitLog
 from rli.index.record.log.record import RecordDraft
 from rli.model import FileGroupId
+from tests.support.stored_indexes import create_index
 
 pytestmark = pytest.mark.invariant("P25")
 

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rli import ConflictError, RecordIndex, create_index, open_index
+from rli import ConflictError
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.errors import LeaseLostError
 from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.index_alone import IndexAlone
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from tests.support.faults import AtPoint, PointedStore
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
+from tests.support.stored_indexes import create_index, open_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +56,7 @@ class BusyStore(PointedStore):
 
 
 @contextmanager
-def busy(url: str, limits: IndexLimits) -> Iterator[tuple[RecordIndex, list[str]]]:
+def busy(url: str, limits: IndexLimits) -> Iterator[tuple[StoredIndex, list[str]]]:
     """An index that is busy while a transaction commits, and the appends that were tried."""
     appends: list[str] = []
 

@@ -16,11 +16,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rli import ConflictError, IndexCommit, IndexTransaction, RecordIndex, Table, create_index, create_table, open_index
+from rli import ConflictError, IndexCommit, IndexTransaction, Table, create_table
 from rli.errors import IndexMismatchError, InvalidInputError, LeaseLostError
+from rli.index.record.alone.transaction import open_transaction
 from rli.index.record.index_alone import IndexAlone
 from rli.index.record.log.record import RecordDraft
 from rli.index.record.log.state import LogState
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from tests.index.test_sweeping import SMALL_CHUNKS, seem_elsewhere
@@ -29,6 +31,7 @@ from tests.support.faults import KillAt, PointedStore
 from tests.support.indexes import record_index
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
 from tests.support.soak import EVERY_POINT
+from tests.support.stored_indexes import create_index, open_index
 
 pytestmark = pytest.mark.invariant("P35")
 
@@ -36,27 +39,27 @@ A, B, C = FileGroupId("p", "a-0"), FileGroupId("p", "b-0"), FileGroupId("q", "c-
 
 
 @pytest.fixture
-def index(index_url: str) -> RecordIndex:
+def index(index_url: str) -> StoredIndex:
     """An empty index."""
     return create_index(index_url)
 
 
-def prepared(index: RecordIndex, places: dict[str, FileGroupId], version: str = "1") -> IndexTransaction:
+def prepared(index: StoredIndex, places: dict[str, FileGroupId], version: str = "1") -> IndexTransaction:
     opened = index.begin()
     opened.stage(locations(places))
     opened.prepare({"table.version": version})
     return opened
 
 
-def prepared_records(index: RecordIndex) -> list[str]:
+def prepared_records(index: StoredIndex) -> list[str]:
     return [name for name, _ in index.store.scan_control("prepared/")]
 
 
-def leftovers(index: RecordIndex) -> list[str]:
+def leftovers(index: StoredIndex) -> list[str]:
     return [*prepared_records(index), *leftover_chunks(index)]
 
 
-def test_commit_result_is_remembered(index: RecordIndex) -> None:
+def test_commit_result_is_remembered(index: StoredIndex) -> None:
     with index.begin() as transaction:
         transaction.stage(locations({"k1": A, "k2": A, "k3": B}))
         transaction.stage_deletes(["k2", "k2", "never there"])
@@ -108,7 +111,7 @@ def test_a_long_history_is_read_once() -> None:
         assert counted.count < 1.2 * len(instants)
 
 
-def test_a_commit_may_have_metadata_alone(index: RecordIndex) -> None:
+def test_a_commit_may_have_metadata_alone(index: StoredIndex) -> None:
     with index.begin() as transaction:
         committed = transaction.commit({"table.version": "2"})
     assert (committed.sequence, committed.placed, committed.deleted) == (1, 0, 0)
@@ -118,7 +121,7 @@ def test_a_commit_may_have_metadata_alone(index: RecordIndex) -> None:
 
 
 @pytest.mark.parametrize("metadata", [{"a": 1}, {1: "a"}, {"": "a"}, {"a": "\ud800"}, [("a", "b")], "a"])
-def test_unstorable_metadata_is_refused(index: RecordIndex, metadata: dict[str, str]) -> None:
+def test_unstorable_metadata_is_refused(index: StoredIndex, metadata: dict[str, str]) -> None:
     with index.begin() as transaction:
         transaction.stage(locations({"k": A}))
         for call in (transaction.commit, transaction.prepare):
@@ -137,19 +140,19 @@ def test_unstorable_metadata_is_refused(index: RecordIndex, metadata: dict[str, 
         pl.from_arrow,
     ],
 )
-def test_stage_takes_whatever_upsert_takes(index: RecordIndex, given: Callable[[pa.Table], object]) -> None:
+def test_stage_takes_whatever_upsert_takes(index: StoredIndex, given: Callable[[pa.Table], object]) -> None:
     with index.begin() as transaction:
         transaction.stage(given(locations({"k": A})))
         transaction.commit()
     assert places_of(index, ["k"]) == {"k": A}
 
 
-def test_what_is_no_table_is_refused(index: RecordIndex) -> None:
+def test_what_is_no_table_is_refused(index: StoredIndex) -> None:
     with index.begin() as transaction, pytest.raises(InvalidInputError, match=r"give a pyarrow\.Table, record batches"):
         transaction.stage([{"record_key": "k"}])
 
 
-def test_prepared_transaction_is_invisible(index: RecordIndex) -> None:
+def test_prepared_transaction_is_invisible(index: StoredIndex) -> None:
     with prepared(index, {"k": A}, "7") as transaction:
         assert places_of(index, ["k"]) == {}
         [pending] = index.pending()
@@ -164,7 +167,7 @@ def test_prepared_transaction_is_invisible(index: RecordIndex) -> None:
     assert leftovers(index) == []
 
 
-def test_prepared_transaction_holds_its_keys(index: RecordIndex) -> None:
+def test_prepared_transaction_holds_its_keys(index: StoredIndex) -> None:
     """Began before or after: nobody takes a key, or tags it, until the transaction is decided."""
     commit_places(index, {"k": A, "other": A})
     before = index.begin()
@@ -237,7 +240,7 @@ def test_concurrent_preparations_have_single_winner(index_url: str) -> None:
         assert places_of(index, ["k"]) == {"k": B}
 
 
-def test_prepared_transaction_survives_error(index: RecordIndex) -> None:
+def test_prepared_transaction_survives_error(index: StoredIndex) -> None:
     """The table may have the commit although its client raised an error."""
 
     def fail() -> None:
@@ -251,7 +254,7 @@ def test_prepared_transaction_survives_error(index: RecordIndex) -> None:
     assert places_of(index, ["k"]) == {"k": A}
 
 
-def test_an_abort_frees_the_keys(index: RecordIndex) -> None:
+def test_an_abort_frees_the_keys(index: StoredIndex) -> None:
     transaction = prepared(index, {"k": A})
     transaction.abort()
     assert leftovers(index) == []
@@ -260,7 +263,7 @@ def test_an_abort_frees_the_keys(index: RecordIndex) -> None:
     assert len(index.history()) == 1
 
 
-def test_a_decision_stands(index: RecordIndex) -> None:
+def test_a_decision_stands(index: StoredIndex) -> None:
     """The second process to decide is told what was decided."""
     committed, aborted = prepared(index, {"k": A}, "1"), prepared(index, {"l": A}, "2")
     first, second = index.pending()
@@ -277,11 +280,11 @@ def _refused(call: Callable[[], object], message: str) -> None:
         call()
 
 
-def test_a_prepared_transaction_takes_nothing_more(index: RecordIndex) -> None:
+def test_a_prepared_transaction_takes_nothing_more(index: StoredIndex) -> None:
     transaction = prepared(index, {"k": A})
     for call in (
         transaction.prepare,
-        transaction.for_tasks,
+        lambda: open_transaction(transaction),
         lambda: transaction.stage(locations({"l": A})),
         lambda: transaction.stage_deletes(["k"]),
     ):
@@ -463,7 +466,7 @@ def write(url: str, folder: str, batch: str, point: int) -> None:
         transaction.commit()
 
 
-def heal(index: RecordIndex, folder: Path) -> None:
+def heal(index: StoredIndex, folder: Path) -> None:
     committed = {commit["transaction"] for commit in table_commits(folder)}
     for pending in index.pending():
         assert pending.writer_is_dead

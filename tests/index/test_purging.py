@@ -10,22 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rli import ConflictError, RecordIndex, create_index, open_index
+from rli import ConflictError
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.index.record.entries import purging
 from rli.index.record.index_alone import IndexAlone
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from tests.support.children import duplex_pipe, start_child, was_killed
 from tests.support.faults import KillAt, PointedStore
 from tests.support.locations import commit_places, locations, places_of
+from tests.support.stored_indexes import create_index, open_index
 
 pytestmark = pytest.mark.invariant("P30")
 
 A, B = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
 
 
-def commit_deletes(index: RecordIndex, keys: list[str]) -> None:
+def commit_deletes(index: StoredIndex, keys: list[str]) -> None:
     with index.begin() as transaction:
         transaction.stage_deletes(keys)
         transaction.commit()

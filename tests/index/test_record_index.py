@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rli import KeyMode, create_index, open_index
+from rli import KeyMode
 from rli.errors import (
     CorruptIndexError,
     IndexExistsError,
@@ -27,6 +27,7 @@ from rli.model import FileGroupId
 from rli.testing import strategies
 from tests.support.locations import commit_places, places_in, places_of
 from tests.support.soak import cases
+from tests.support.stored_indexes import create_index, open_index
 
 A = FileGroupId("x=1", "a-0")
 B = FileGroupId("", "b-0")
@@ -195,7 +196,7 @@ def test_opening_what_is_not_there(index_url: str) -> None:
 @pytest.mark.parametrize("arguments", [{"shards": 0}, {"shards": 65_537}, {"key_mode": "fuzzy"}])
 def test_wrong_arguments_leave_no_trace(index_url: str, tmp_path: Path, arguments: dict[str, object]) -> None:
     with pytest.raises(SettingsError, match=r"shard_count|key_mode"):
-        create_index(index_url, **arguments)  # type: ignore[arg-type]  # on purpose
+        create_index(index_url, **arguments)
     with pytest.raises(IndexNotFoundError):
         open_index(index_url)
     assert list(tmp_path.iterdir()) == []

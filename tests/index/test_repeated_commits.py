@@ -9,12 +9,14 @@ from uuid import uuid4
 
 import pytest
 
-from rli import ConflictError, IndexTransaction, RecordIndex, StoreUnavailableError, create_index
+from rli import ConflictError, IndexTransaction, StoreUnavailableError
 from rli.errors import NOTHING_WRITTEN, InvalidInputError, UndecidedCommitError
 from rli.index.record.index_alone import IndexAlone
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from tests.support.faults import WatchedStore
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
+from tests.support.stored_indexes import create_index
 
 A, B, C = FileGroupId("p", "a-0"), FileGroupId("q", "b-0"), FileGroupId("r", "c-0")
 
@@ -50,7 +52,7 @@ def outage() -> Outage:
     return Outage()
 
 
-def _indexes(outage: Outage) -> Iterator[tuple[RecordIndex, RecordIndex, int]]:
+def _indexes(outage: Outage) -> Iterator[tuple[StoredIndex, StoredIndex, int]]:
     """An index whose store fails, the same index with a store that does not, and a growing number."""
     for number in count(1):
         outage.end()
@@ -59,7 +61,7 @@ def _indexes(outage: Outage) -> Iterator[tuple[RecordIndex, RecordIndex, int]]:
             yield IndexAlone(WatchedStore(index.store, outage), index.settings), index, number
 
 
-def _staged(index: RecordIndex) -> IndexTransaction:
+def _staged(index: StoredIndex) -> IndexTransaction:
     transaction = index.begin()
     transaction.stage(locations({"k": B}))
     return transaction
@@ -72,14 +74,14 @@ def _undecided(transaction: IndexTransaction, outage: Outage, at: str) -> None:
     outage.end()
 
 
-def _require_once(index: RecordIndex) -> None:
+def _require_once(index: StoredIndex) -> None:
     index.begin().abort()
     assert places_of(index, ["k"]) == {"k": B}
     assert len(index.history()) == 2
     assert leftover_chunks(index) == []
 
 
-def _require_nothing_written(index: RecordIndex, error: Exception, answer: str) -> None:
+def _require_nothing_written(index: StoredIndex, error: Exception, answer: str) -> None:
     assert NOTHING_WRITTEN in str(error)
     assert answer == "before"
     index.begin().abort()

@@ -9,14 +9,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rli import IndexNotReadyError, RecordIndex, create_index, open_index
+from rli import IndexNotReadyError
 from rli.index.record.entries.identity import give_identity
 from rli.index.record.entries.locator import RecordChanges, RecordLocator
 from rli.index.record.index_alone import IndexAlone
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from rli.storage import Storage
 from tests.support.faults import PointedStore
 from tests.support.locations import commit_places, places_of
+from tests.support.stored_indexes import create_index, open_index
 
 A = FileGroupId("p", "a")
 B = FileGroupId("p", "b")
@@ -28,13 +30,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def index(folder: Path) -> RecordIndex:
+def index(folder: Path) -> StoredIndex:
     index = create_index(f"lmdb://{folder}")
     commit_places(index, {"k1": A})
     return index
 
 
-def as_on_a_server(index: RecordIndex) -> RecordIndex:
+def as_on_a_server(index: StoredIndex) -> StoredIndex:
     """The same index, in a store that does not say where its data lie: any host may reach it."""
     return IndexAlone(PointedStore(index.store, _pass_over), index.settings)
 
@@ -48,12 +50,12 @@ def swap(one: Path, other: Path) -> None:
     other.rename(one)
 
 
-def opened_elsewhere(sent: bytes) -> RecordIndex:
-    index: RecordIndex = pickle.loads(sent)  # noqa: S301  (made here)
+def opened_elsewhere(sent: bytes) -> StoredIndex:
+    index: StoredIndex = pickle.loads(sent)  # noqa: S301  (made here)
     return index
 
 
-def test_copy_on_other_disk_is_refused(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
+def test_copy_on_other_disk_is_refused(index: StoredIndex, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "copy")
     commit_places(index, {"k2": B})
     sent = pickle.dumps(index)
@@ -64,7 +66,7 @@ def test_copy_on_other_disk_is_refused(index: RecordIndex, folder: Path, tmp_pat
 
 
 @pytest.mark.invariant("P20")
-def test_up_to_date_copy_is_refused(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
+def test_up_to_date_copy_is_refused(index: StoredIndex, folder: Path, tmp_path: Path) -> None:
     sent = pickle.dumps(index)
     shutil.copytree(folder, tmp_path / "copy")
     index.close()
@@ -74,7 +76,7 @@ def test_up_to_date_copy_is_refused(index: RecordIndex, folder: Path, tmp_path: 
 
 
 @pytest.mark.invariant("P20")
-def test_lagging_server_answers_no_lookup(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
+def test_lagging_server_answers_no_lookup(index: StoredIndex, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "replica")
     commit_places(index, {"k2": B})
     sent = pickle.dumps(as_on_a_server(index))
@@ -84,7 +86,7 @@ def test_lagging_server_answers_no_lookup(index: RecordIndex, folder: Path, tmp_
         opened_elsewhere(sent)
 
 
-def test_an_index_that_is_ahead_answers(index: RecordIndex) -> None:
+def test_an_index_that_is_ahead_answers(index: StoredIndex) -> None:
     sent = pickle.dumps(index)
     commit_places(index, {"k2": B})
     with opened_elsewhere(sent) as copy:
@@ -92,7 +94,7 @@ def test_an_index_that_is_ahead_answers(index: RecordIndex) -> None:
 
 
 @pytest.mark.parametrize("identities", ["given", "of an old version"])
-def test_replaced_server_answers_no_lookup(index: RecordIndex, folder: Path, tmp_path: Path, identities: str) -> None:
+def test_replaced_server_answers_no_lookup(index: StoredIndex, folder: Path, tmp_path: Path, identities: str) -> None:
     with create_index(f"lmdb://{tmp_path / 'other'}") as other:
         commit_places(other, {"k1": B})
         if identities != "given":
@@ -106,7 +108,7 @@ def test_replaced_server_answers_no_lookup(index: RecordIndex, folder: Path, tmp
         opened_elsewhere(sent)
 
 
-def test_old_index_works_without_identity(index: RecordIndex) -> None:
+def test_old_index_works_without_identity(index: StoredIndex) -> None:
     forget_identity(index)
     sent = pickle.dumps(index)
     for _ in range(2):
@@ -115,7 +117,7 @@ def test_old_index_works_without_identity(index: RecordIndex) -> None:
         give_identity(index.store)
 
 
-def test_replaced_index_is_another_index(index: RecordIndex, folder: Path) -> None:
+def test_replaced_index_is_another_index(index: StoredIndex, folder: Path) -> None:
     sent = pickle.dumps(index)
     index.drop()
     with create_index(f"lmdb://{folder}") as again:
@@ -124,7 +126,7 @@ def test_replaced_index_is_another_index(index: RecordIndex, folder: Path) -> No
         opened_elsewhere(sent)
 
 
-def test_lookups_of_write_need_its_snapshot(index: RecordIndex) -> None:
+def test_lookups_of_write_need_its_snapshot(index: StoredIndex) -> None:
     keys, anywhere = pa.array(["k1", "k2"]), pa.array(["p", "p"])
     with open_index(index.store.url) as reader:
         assert RecordLocator(reader, 1).locate(keys, anywhere).column("file_id").to_pylist() == ["a", None]
@@ -133,7 +135,7 @@ def test_lookups_of_write_need_its_snapshot(index: RecordIndex) -> None:
                 look(keys)
 
 
-def forget_identity(index: RecordIndex) -> None:
+def forget_identity(index: StoredIndex) -> None:
     """Make it an index of a version that gave none."""
     identity = index.store.read_control("identity")
     assert index.store.compare_and_set("identity", identity, None)

@@ -9,17 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from rli import IndexTransaction, RecordIndex, create_index, open_index
+from rli import IndexTransaction
 from rli.errors import LeaseLostError
 from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.entries.owner import PROCESSES, StagingProcess
 from rli.index.record.index_alone import IndexAlone
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from rli.processes import ProcessId
 from rli.store.registry import open_store
 from tests.support.children import start_child, was_killed
 from tests.support.faults import KillAt, PointedStore
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
+from tests.support.stored_indexes import create_index, open_index
 
 pytestmark = pytest.mark.invariant("P30")
 
@@ -44,7 +46,7 @@ def leave_staged(url: str) -> None:
     assert child.exitcode == 0
 
 
-def seem_elsewhere(index: RecordIndex, *, silent_days: float) -> None:
+def seem_elsewhere(index: StoredIndex, *, silent_days: float) -> None:
     """Make the record of this process one of another host, which has shown no sign of life for so long."""
     for name, content in index.store.scan_control(PROCESSES):
         found = StagingProcess.from_json(name, content)
@@ -75,7 +77,7 @@ def test_living_process_keeps_its_staging(index_url: str) -> None:
         assert places_of(index, ["k"]) == {"k": A}
 
 
-def taken_for_dead(index: RecordIndex, opened: IndexTransaction) -> None:
+def taken_for_dead(index: StoredIndex, opened: IndexTransaction) -> None:
     opened.stage(locations({"k": A}))
     seem_elsewhere(index, silent_days=8)
     assert index.sweep() == 1

@@ -9,24 +9,26 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from rli import ConflictError, IndexTransaction, RecordIndex, create_index, open_index
+from rli import ConflictError, IndexTransaction
 from rli.errors import InvalidInputError, InvalidKeyError, SchemaError, StoreUnavailableError
 from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.index_alone import IndexAlone
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from tests.support.faults import PointedStore
 from tests.support.locations import commit_places, leftover_chunks, locations, places_in, places_of
+from tests.support.stored_indexes import create_index, open_index
 
 A, B, C = FileGroupId("p", "a-0"), FileGroupId("p", "b-0"), FileGroupId("q/r", "c-0")
 
 
 @pytest.fixture
-def index(index_url: str) -> RecordIndex:
+def index(index_url: str) -> StoredIndex:
     """An empty index."""
     return create_index(index_url)
 
 
-def test_nothing_is_seen_before_the_commit(index: RecordIndex) -> None:
+def test_nothing_is_seen_before_the_commit(index: StoredIndex) -> None:
     with index.begin() as transaction:
         transaction.stage(locations({"k1": A}))
         assert places_of(index, ["k1"]) == {}
@@ -37,12 +39,12 @@ def test_nothing_is_seen_before_the_commit(index: RecordIndex) -> None:
     assert leftover_chunks(index) == []
 
 
-def test_instants_rise(index: RecordIndex) -> None:
+def test_instants_rise(index: StoredIndex) -> None:
     instants = [commit_places(index, {f"k{number}": A}) for number in range(5)]
     assert instants == sorted(set(instants))
 
 
-def test_leaving_without_commit_aborts(index: RecordIndex) -> None:
+def test_leaving_without_commit_aborts(index: StoredIndex) -> None:
     commit_places(index, {"k1": A})
     with index.begin() as transaction:
         transaction.stage(locations({"k1": B, "k2": B}))
@@ -52,7 +54,7 @@ def test_leaving_without_commit_aborts(index: RecordIndex) -> None:
     assert index.stats().last_sequence == 1
 
 
-def test_an_error_inside_aborts(index: RecordIndex) -> None:
+def test_an_error_inside_aborts(index: StoredIndex) -> None:
     def fail() -> None:
         with index.begin() as transaction:
             transaction.stage(locations({"k1": B}))
@@ -64,7 +66,7 @@ def test_an_error_inside_aborts(index: RecordIndex) -> None:
     assert places_of(index, ["k1"]) == {}
 
 
-def test_an_ended_transaction_takes_nothing_more(index: RecordIndex) -> None:
+def test_an_ended_transaction_takes_nothing_more(index: StoredIndex) -> None:
     committed, aborted, empty = index.begin(), index.begin(), index.begin()
     committed.stage(locations({"k1": A}))
     committed.commit()
@@ -82,13 +84,13 @@ def test_an_ended_transaction_takes_nothing_more(index: RecordIndex) -> None:
     assert index.stats().last_sequence == 1
 
 
-def test_tag_answers_every_row(index: RecordIndex) -> None:
+def test_tag_answers_every_row(index: StoredIndex) -> None:
     commit_places(index, {"k1": A, "k2": B})
     with index.begin() as transaction:
         assert places_in(transaction.tag(["k2", "k1", "k2", "x", "k2"])) == [B, A, B, None, B]
 
 
-def test_deletes(index: RecordIndex) -> None:
+def test_deletes(index: StoredIndex) -> None:
     commit_places(index, {"k1": A, "k2": B, "k3": C})
     with index.begin() as transaction:
         transaction.stage_deletes(["k1", "never there", "k1"])
@@ -98,7 +100,7 @@ def test_deletes(index: RecordIndex) -> None:
     assert places_of(index, ["k1"]) == {"k1": C}
 
 
-def test_last_staged_change_counts(index: RecordIndex) -> None:
+def test_last_staged_change_counts(index: StoredIndex) -> None:
     with index.begin() as transaction:
         transaction.stage(locations({"k1": A, "k2": A, "k3": A}))
         transaction.stage_deletes(["k2", "k3"])
@@ -107,14 +109,14 @@ def test_last_staged_change_counts(index: RecordIndex) -> None:
     assert places_of(index, ["k1", "k2", "k3"]) == {"k1": B, "k3": C}
 
 
-def test_staging_in_many_chunks(index: RecordIndex) -> None:
+def test_staging_in_many_chunks(index: StoredIndex) -> None:
     places = {f"k{number}": (A, B, C)[number % 3] for number in range(95)}
     commit_places(IndexAlone(index.store, index.settings, IndexLimits(rows_per_chunk=10)), places)
     assert places_of(index, list(places)) == places
     assert leftover_chunks(index) == []
 
 
-def test_repeated_key_in_call_is_refused(index: RecordIndex) -> None:
+def test_repeated_key_in_call_is_refused(index: StoredIndex) -> None:
     twice = pa.concat_tables([locations({"k1": A, "k2": A}), locations({"k2": B})])
     with index.begin() as transaction, pytest.raises(InvalidKeyError, match="key=k2"):
         transaction.stage(twice)
@@ -132,14 +134,14 @@ def test_repeated_key_in_call_is_refused(index: RecordIndex) -> None:
     ],
 )
 def test_locations_that_are_none_are_refused(
-    index: RecordIndex, change: Callable[[pa.Table], pa.Table], error: type[Exception], named: str
+    index: StoredIndex, change: Callable[[pa.Table], pa.Table], error: type[Exception], named: str
 ) -> None:
     with index.begin() as transaction, pytest.raises(error, match=named):
         transaction.stage(change(locations({"k1": A, "k2": B})))
     assert leftover_chunks(index) == []
 
 
-def test_staging_nothing_commits_nothing(index: RecordIndex) -> None:
+def test_staging_nothing_commits_nothing(index: StoredIndex) -> None:
     with index.begin() as transaction:
         transaction.stage(locations({}))
         transaction.stage_deletes([])
@@ -147,7 +149,7 @@ def test_staging_nothing_commits_nothing(index: RecordIndex) -> None:
     assert index.stats().last_sequence == 0
 
 
-def test_second_transaction_on_key_yields(index: RecordIndex) -> None:
+def test_second_transaction_on_key_yields(index: StoredIndex) -> None:
     commit_places(index, {"k1": A})
     first, second = index.begin(), index.begin()
     first.stage(locations({"k1": B, "new": B}))
@@ -162,7 +164,7 @@ def test_second_transaction_on_key_yields(index: RecordIndex) -> None:
     assert leftover_chunks(index) == []
 
 
-def test_all_staged_conflict_keys_are_counted(index: RecordIndex) -> None:
+def test_all_staged_conflict_keys_are_counted(index: StoredIndex) -> None:
     first, second = index.begin(), index.begin()
     places = {f"k{number:02}": A for number in range(30)}
     first.stage(locations(places))
@@ -177,7 +179,7 @@ def test_all_staged_conflict_keys_are_counted(index: RecordIndex) -> None:
     assert set(raised.value.keys) <= set(places)
 
 
-def test_delete_conflicts_with_taking_same_key(index: RecordIndex) -> None:
+def test_delete_conflicts_with_taking_same_key(index: StoredIndex) -> None:
     commit_places(index, {"k1": A})
     first, second = index.begin(), index.begin()
     first.stage_deletes(["k1"])
@@ -188,7 +190,7 @@ def test_delete_conflicts_with_taking_same_key(index: RecordIndex) -> None:
     assert places_of(index, ["k1"]) == {}
 
 
-def test_transactions_on_different_keys_both_commit(index: RecordIndex) -> None:
+def test_transactions_on_different_keys_both_commit(index: StoredIndex) -> None:
     first, second = index.begin(), index.begin()
     first.stage(locations({"k1": A}))
     second.stage(locations({"k2": B}))
@@ -197,7 +199,7 @@ def test_transactions_on_different_keys_both_commit(index: RecordIndex) -> None:
     assert places_of(index, ["k1", "k2"]) == {"k1": A, "k2": B}
 
 
-def test_tag_refuses_later_changes(index: RecordIndex) -> None:
+def test_tag_refuses_later_changes(index: StoredIndex) -> None:
     commit_places(index, {"k1": A, "k2": A})
     with index.begin() as transaction:
         instant = commit_places(index, {"k1": B})
@@ -208,7 +210,7 @@ def test_tag_refuses_later_changes(index: RecordIndex) -> None:
         assert raised.value.instants == (instant,)
 
 
-def test_another_process_sees_the_commit(index: RecordIndex, index_url: str) -> None:
+def test_another_process_sees_the_commit(index: StoredIndex, index_url: str) -> None:
     with open_index(index_url) as other:
         assert places_of(other, ["k1"]) == {}
         commit_places(index, {"k1": C})
@@ -217,7 +219,7 @@ def test_another_process_sees_the_commit(index: RecordIndex, index_url: str) -> 
     assert places_of(index, ["k1", "k2"]) == {"k1": C, "k2": A}
 
 
-def test_commit_with_lost_answer_stays_whole(index: RecordIndex) -> None:
+def test_commit_with_lost_answer_stays_whole(index: StoredIndex) -> None:
     """The record of the commit is in the log, but the store's answer never came: the changes must not be removed."""
 
     def lose_answer(point: str) -> None:
@@ -230,7 +232,7 @@ def test_commit_with_lost_answer_stays_whole(index: RecordIndex) -> None:
     assert leftover_chunks(index) == []
 
 
-def test_refused_commit_is_aborted(index: RecordIndex) -> None:
+def test_refused_commit_is_aborted(index: StoredIndex) -> None:
     refused: list[str] = []
 
     def refuse(point: str) -> None:
@@ -246,7 +248,7 @@ def test_refused_commit_is_aborted(index: RecordIndex) -> None:
     assert leftover_chunks(index) == []
 
 
-def test_a_transaction_is_public(index: RecordIndex) -> None:
+def test_a_transaction_is_public(index: StoredIndex) -> None:
     assert isinstance(index.begin(), IndexTransaction)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from rli import create_index, open_index
 from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
 from tests.support.children import was_killed
 from tests.support.faults import KillAt, PointedStore
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
+from tests.support.stored_indexes import create_index, open_index
 
 A, B = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
 BEFORE = {"stays": A, "moves": A, "goes": A}

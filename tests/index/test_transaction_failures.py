@@ -10,12 +10,14 @@ from uuid import uuid4
 
 import pytest
 
-from rli import IndexCommit, IndexTransaction, RecordIndex, StoreUnavailableError, create_index
+from rli import IndexCommit, IndexTransaction, StoreUnavailableError
 from rli.errors import NOTHING_WRITTEN, InvalidInputError, UndecidedCommitError
 from rli.index.record.index_alone import IndexAlone
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from tests.support.faults import PointedStore
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
+from tests.support.stored_indexes import create_index
 
 A, B = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
 BEFORE = {"stays": A, "moves": A, "goes": A}
@@ -53,14 +55,14 @@ def _full() -> Exception:
     return OSError(errno.ENOSPC, "disk full")
 
 
-def _staged(index: RecordIndex) -> IndexTransaction:
+def _staged(index: StoredIndex) -> IndexTransaction:
     transaction = index.begin()
     transaction.stage(locations({"moves": B, "new": B}))
     transaction.stage_deletes(["goes"])
     return transaction
 
 
-def _attempts(failure: Callable[[], Exception], *, stays: bool) -> Iterator[tuple[IndexAlone, RecordIndex, Failing]]:
+def _attempts(failure: Callable[[], Exception], *, stays: bool) -> Iterator[tuple[IndexAlone, StoredIndex, Failing]]:
     """An index with a store that fails at the next change, and the same index with a store that does not."""
     for number in count(1):
         with create_index(f"memory:{uuid4().hex}") as index:
@@ -75,7 +77,7 @@ def _says_nothing_was_written(error: Exception) -> bool:
     return NOTHING_WRITTEN in str(error) or NOTHING_WRITTEN in getattr(error, "__notes__", [])
 
 
-def _require_committed(index: RecordIndex, committed: IndexCommit) -> None:
+def _require_committed(index: StoredIndex, committed: IndexCommit) -> None:
     index.begin().abort()
     assert places_of(index, KEYS) == AFTER
     assert [commit.instant for commit in index.history(limit=2)] == [committed.instant, index.history()[-1].instant]

@@ -13,12 +13,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from rli import ConflictError, IndexTransaction, RecordIndex, create_index, open_index
+from rli import ConflictError, IndexTransaction
 from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.index_alone import IndexAlone
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from tests.support.locations import locations, places_of
 from tests.support.soak import cases
+from tests.support.stored_indexes import create_index, open_index
 
 KEYS = ["", "\0", "a", "7", "-7", "007", "123e4567-e89b-12d3-a456-426614174000", "x:1,y:2", "\U0001f600", "k" * 600]
 SOME_KEYS = st.lists(st.sampled_from(KEYS), unique=True, max_size=5)
@@ -159,7 +161,7 @@ class TransactionMachine(RuleBasedStateMachine):
         assert [found.metadata["table.version"] for found in self.index.pending()] == self.waiting
         assert [(commit.instant, commit.metadata) for commit in reversed(self.index.history())] == self.history
 
-    def limited(self, index: RecordIndex) -> RecordIndex:
+    def limited(self, index: StoredIndex) -> StoredIndex:
         return IndexAlone(index.store, index.settings, self.limits)
 
     def changed_since(self, expected: Expected, keys: list[str]) -> set[str]:

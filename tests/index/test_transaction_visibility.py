@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rli import IndexNotReadyError, create_index, open_index
+from rli import IndexNotReadyError
 from rli.index.record.index_alone import IndexAlone
 from rli.index.record.log.commit_log import CommitLog
 from rli.index.record.log.record import RecordDraft
@@ -15,6 +15,7 @@ from rli.model import FileGroupId
 from rli.store.registry import open_store
 from tests.support.faults import PointedStore
 from tests.support.locations import commit_places, places_of
+from tests.support.stored_indexes import create_index, open_index
 
 A, B = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
 KEYS = ["1", "22222", "a key", "a longer key"]

@@ -16,8 +16,7 @@ import pytest
 from rli.codec.entries import sequences
 from rli.errors import IndexMismatchError, IndexNotFoundError, InvalidKeyError, SettingsError
 from rli.findings import Verdict
-from rli.index.record.opening import create_index
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import StoredIndex
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.store.health import SupportsHealth
@@ -30,6 +29,7 @@ from tests.support.histories import History, Layout, write_history
 from tests.support.locations import places_of
 from tests.support.log_drafts import commit_draft
 from tests.support.rows import sorted_rows
+from tests.support.stored_indexes import create_index
 
 pytestmark = pytest.mark.docker
 
@@ -44,7 +44,7 @@ def raw(hbase: Service) -> Iterator[happybase.Connection]:
 
 
 @pytest.fixture(scope="module")
-def index(hbase: Service) -> Iterator[RecordIndex]:
+def index(hbase: Service) -> Iterator[StoredIndex]:
     """An index of its own, in which each test uses other keys."""
     with create_index(hbase_url(hbase, new_table(), schema="hudi")) as index:
         add_commit(index)
@@ -52,12 +52,12 @@ def index(hbase: Service) -> Iterator[RecordIndex]:
 
 
 @pytest.fixture
-def rows(index: RecordIndex, raw: happybase.Connection) -> happybase.Table:
+def rows(index: StoredIndex, raw: happybase.Connection) -> happybase.Table:
     """Its rows, as Hudi's writers see them."""
     return raw.table(index.url.partition("table=")[2].partition("&")[0])
 
 
-def add_commit(index: RecordIndex, instant: str | None = None) -> int:
+def add_commit(index: StoredIndex, instant: str | None = None) -> int:
     """Add a commit to the index's log, with an instant of its own if none is given; its sequence."""
     log = index.log.refresh()
     if instant is None:
@@ -67,23 +67,23 @@ def add_commit(index: RecordIndex, instant: str | None = None) -> int:
     return appended.head
 
 
-def apply(index: RecordIndex, sequence: int, key: str, group: FileGroupId | None) -> None:
+def apply(index: StoredIndex, sequence: int, key: str, group: FileGroupId | None) -> None:
     """Apply what a commit does with a key: place it, or delete it."""
     keys = pa.array([key])
     changes = LocationUpdate.removing(keys) if group is None else LocationUpdate.placing(keys, group)
     index.apply(changes, index.log.refresh(), sequence)
 
 
-def where(index: RecordIndex, key: str) -> FileGroupId | None:
+def where(index: StoredIndex, key: str) -> FileGroupId | None:
     return places_of(index, [key]).get(key)
 
 
-def commit_of(index: RecordIndex, key: str) -> int:
+def commit_of(index: StoredIndex, key: str) -> int:
     """The commit sequence of a key's entry."""
     return int(sequences(index.get(pa.array([key])))[0])
 
 
-def scanned_places(index: RecordIndex) -> dict[str, FileGroupId]:
+def scanned_places(index: StoredIndex) -> dict[str, FileGroupId]:
     return {
         key: FileGroupId(row["partition_path"], row["file_id"])
         for keys, entries in index.scan(0)
@@ -91,12 +91,12 @@ def scanned_places(index: RecordIndex) -> dict[str, FileGroupId]:
     }
 
 
-def pending_instant(index: RecordIndex) -> str:
+def pending_instant(index: StoredIndex) -> str:
     """The instant of a commit that the log does not know yet."""
     return f"{int(index.log.refresh().instants.last or 0) + 1:017d}"
 
 
-def test_rows_are_those_of_hudi(index: RecordIndex, rows: happybase.Table) -> None:
+def test_rows_are_those_of_hudi(index: StoredIndex, rows: happybase.Table) -> None:
     instant = pending_instant(index)
     sequence = add_commit(index)
     keys = [
@@ -116,7 +116,7 @@ def test_rows_are_those_of_hudi(index: RecordIndex, rows: happybase.Table) -> No
     assert places_of(index, keys) == {}
 
 
-def test_hudi_row_counts_after_its_commit(index: RecordIndex, rows: happybase.Table) -> None:
+def test_hudi_row_counts_after_its_commit(index: StoredIndex, rows: happybase.Table) -> None:
     apply(index, add_commit(index), "k1", OSLO)
     instant = pending_instant(index)
     rows.put("k1", hudi_row(instant, "f2", "Rome"))
@@ -127,7 +127,7 @@ def test_hudi_row_counts_after_its_commit(index: RecordIndex, rows: happybase.Ta
     assert commit_of(index, "k1") == commit_of(index, "k2") == sequence
 
 
-def test_following_hudi_commit_writes_nothing(index: RecordIndex, rows: happybase.Table) -> None:
+def test_following_hudi_commit_writes_nothing(index: StoredIndex, rows: happybase.Table) -> None:
     instant = pending_instant(index)
     rows.put("followed", hudi_row(instant, "f2", "Rome"))
     before = rows.row("followed", include_timestamp=True)
@@ -135,7 +135,7 @@ def test_following_hudi_commit_writes_nothing(index: RecordIndex, rows: happybas
     assert rows.row("followed", include_timestamp=True) == before
 
 
-def test_failed_hudi_commit_is_overwritten(index: RecordIndex, rows: happybase.Table) -> None:
+def test_failed_hudi_commit_is_overwritten(index: StoredIndex, rows: happybase.Table) -> None:
     before = add_commit(index)
     apply(index, before, "failed", OSLO)
     failed = pending_instant(index)
@@ -149,7 +149,7 @@ def test_failed_hudi_commit_is_overwritten(index: RecordIndex, rows: happybase.T
     assert rows_in(rows)["failed"] == (f"{int(failed) + 1:017d}", "f2", "Rome")
 
 
-def test_record_deleted_by_hudi_is_insertable(index: RecordIndex, rows: happybase.Table) -> None:
+def test_record_deleted_by_hudi_is_insertable(index: StoredIndex, rows: happybase.Table) -> None:
     apply(index, add_commit(index), "deleted", OSLO)
     rows.delete("deleted")
     assert where(index, "deleted") is None
@@ -157,7 +157,7 @@ def test_record_deleted_by_hudi_is_insertable(index: RecordIndex, rows: happybas
     assert where(index, "deleted") == ROME
 
 
-def test_hudi_changes_override_ours(index: RecordIndex, rows: happybase.Table) -> None:
+def test_hudi_changes_override_ours(index: StoredIndex, rows: happybase.Table) -> None:
     for _ in range(20):
         apply(index, add_commit(index), "turns", OSLO)
         rows.delete("turns")
@@ -171,7 +171,7 @@ def test_hudi_changes_override_ours(index: RecordIndex, rows: happybase.Table) -
 
 @pytest.mark.parametrize("newer", [ROME, None])
 def test_late_older_commit_changes_nothing(
-    index: RecordIndex, rows: happybase.Table, hbase: Service, newer: FileGroupId | None
+    index: StoredIndex, rows: happybase.Table, hbase: Service, newer: FileGroupId | None
 ) -> None:
     key = f"late {newer}"
     first, second = add_commit(index), add_commit(index)
@@ -183,7 +183,7 @@ def test_late_older_commit_changes_nothing(
         flush(hbase, rows.name.decode())
 
 
-def test_fast_clock_blocks_no_later_commit(index: RecordIndex, rows: happybase.Table) -> None:
+def test_fast_clock_blocks_no_later_commit(index: StoredIndex, rows: happybase.Table) -> None:
     instant = pending_instant(index)
     ahead = round(time.time() * 1000) + 20_000
     rows.put("ahead", hudi_row(instant), timestamp=ahead)
@@ -198,7 +198,7 @@ def test_fast_clock_blocks_no_later_commit(index: RecordIndex, rows: happybase.T
 
 
 @pytest.mark.parametrize(("key", "size"), [("", 0), ("\u00e4" * 16_384, 32_768)])
-def test_invalid_key_is_refused_before_writing(index: RecordIndex, key: str, size: int) -> None:
+def test_invalid_key_is_refused_before_writing(index: StoredIndex, key: str, size: int) -> None:
     with pytest.raises(InvalidKeyError, match=f"bytes={size} most=32767"):
         index.lookup(["good", key])
     with pytest.raises(InvalidKeyError):
@@ -209,7 +209,7 @@ def test_invalid_key_is_refused_before_writing(index: RecordIndex, key: str, siz
 def test_settings_outside_schema_are_refused(hbase: Service, unsuitable: dict[str, object]) -> None:
     url = hbase_url(hbase, new_table(), schema="hudi")
     with pytest.raises(SettingsError, match="key_mode=exact and one shard"):
-        create_index(url, **unsuitable)  # type: ignore[arg-type]
+        create_index(url, **unsuitable)
 
 
 def test_index_ignores_and_keeps_earlier_rows(hbase: Service, raw: happybase.Connection) -> None:
@@ -262,7 +262,7 @@ def test_rli_index_is_no_hudi_table(hbase: Service) -> None:
         open_store(hbase_url(hbase, name, schema="hudi"), create=True)
 
 
-def test_the_doctor_looks_at_versions(index: RecordIndex) -> None:
+def test_the_doctor_looks_at_versions(index: StoredIndex) -> None:
     assert isinstance(index.store, SupportsHealth)
     assert {finding.check: finding.verdict for finding in index.store.health()} == {
         "regions": Verdict.OK,

@@ -20,6 +20,7 @@ from rli import Step
 from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.index_alone import IndexAlone
 from rli.index.record.log.state import LogState
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from rli.store.registry import open_store
 from rli.table.table import opened_table
@@ -36,6 +37,7 @@ from tests.support.redis import SpareServer, all_keys, cluster_url, spare_server
 from tests.support.redis_cluster import Cluster
 from tests.support.services import REDIS_PORT
 from tests.support.soak import cases
+from tests.support.stored_indexes import create_index, open_index
 from tests.support.tables import check_stored, records, rows_of
 from tests.support.tcp_proxy import Fate, tcp_proxy
 
@@ -184,14 +186,14 @@ def test_log_server_forgets_unapplied_commit(url: str, spares: list[SpareServer]
 def test_open_reader_detects_reused_numbers(spares: list[SpareServer]) -> None:
     """The only server loses the end of the log, and another commit gets the sequence and the file group's number."""
     places = [FileGroupId("p", "a-0"), FileGroupId("p", "b-0"), FileGroupId("q", "c-0")]
-    with rli.create_index(spares[OTHER].url(name="alone")) as writer:
+    with create_index(spares[OTHER].url(name="alone")) as writer:
         commit_places(writer, {"k1": places[0]})
         take_snapshot(spares[OTHER])
         commit_places(writer, {"k2": places[1]})
-        with rli.open_index(writer.store.url) as reader:
+        with open_index(writer.store.url) as reader:
             assert reader.lookup(["k2"])["file_id"].to_pylist() == ["b-0"]
             go_back(spares[OTHER])
-            with rli.open_index(writer.store.url) as another:
+            with open_index(writer.store.url) as another:
                 commit_places(another, {"k3": places[2]})
             found = reader.lookup(["k1", "k2", "k3"])
         assert found["partition_path"].to_pylist() == ["p", None, "q"]
@@ -202,15 +204,15 @@ def test_open_reader_detects_reused_numbers(spares: list[SpareServer]) -> None:
 @pytest.mark.invariant("P25")
 def test_reader_notices_log_going_back(spares: list[SpareServer]) -> None:
     """It asked for what is applied first; the record that was lost came between that and its reading of the log."""
-    with rli.create_index(spares[OTHER].url(name="between")) as writer:
+    with create_index(spares[OTHER].url(name="between")) as writer:
         commit_places(writer, {"k1": FileGroupId("p", "a-0")})
         take_snapshot(spares[OTHER])
-        with rli.open_index(writer.store.url) as reader:
+        with open_index(writer.store.url) as reader:
             reader.applied_sequence()
             commit_places(writer, {"k2": FileGroupId("p", "b-0")})
             assert reader.log.refresh().head == 2
             go_back(spares[OTHER])
-            with rli.open_index(writer.store.url) as another:
+            with open_index(writer.store.url) as another:
                 commit_places(another, {"k3": FileGroupId("q", "c-0")})
             assert reader.lookup(["k1", "k2", "k3"])["file_id"].to_pylist() == ["a-0", None, "c-0"]
         writer.drop()
@@ -228,7 +230,7 @@ class OvertakenError(Exception):
     """Another writer has appended to the log first."""
 
 
-def append(index: rli.RecordIndex, log: LogState, key: str) -> LogState:
+def append(index: StoredIndex, log: LogState, key: str) -> LogState:
     """Add a commit that puts one record into a file group of its own, without applying it."""
     instant = f"2030010100000{secrets.randbelow(10_000):04}"
     group = FileGroupId("p", f"file-of-{key}")
@@ -238,12 +240,12 @@ def append(index: rli.RecordIndex, log: LogState, key: str) -> LogState:
     return appended
 
 
-def put(index: rli.RecordIndex, log: LogState, key: str) -> None:
+def put(index: StoredIndex, log: LogState, key: str) -> None:
     number = log.dictionary.numbers_of([FileGroupId("p", f"file-of-{key}")])
     index.put(pa.array([key]), entries_of(log.head, number.values()))
 
 
-def commit(index: rli.RecordIndex, key: str) -> None:
+def commit(index: StoredIndex, key: str) -> None:
     applied, log = index.read_progress()
     log = append(index, log, key)
     put(index, log, key)
@@ -251,7 +253,7 @@ def commit(index: rli.RecordIndex, key: str) -> None:
 
 
 def files_of(url: str, keys: list[str]) -> list[str | None]:
-    with rli.open_index(url) as reader:
+    with open_index(url) as reader:
         found: list[str | None] = reader.lookup(keys)["file_id"].to_pylist()
         return found
 
@@ -260,13 +262,13 @@ def files_of(url: str, keys: list[str]) -> list[str | None]:
 def test_entries_of_lost_record_are_refused(log_and_url: tuple[SpareServer, str]) -> None:
     """Another commit has got the record's number, and the file group's, before they are written."""
     server, url = log_and_url
-    with rli.create_index(url, table_id="t", shards=3) as late:
+    with create_index(url, table_id="t", shards=3) as late:
         late.store.mark_applied(late.store.applied(), 0)
         commit(late, "k1")
         take_snapshot(server)
         log = append(late, late.read_progress()[1], "k2")
         go_back(server)
-        with rli.open_index(url) as other:
+        with open_index(url) as other:
             commit(other, "k3")
             with pytest.raises(rli.StoreRestartedError, match="restarted or replaced"):
                 put(late, log, "k2")
@@ -280,7 +282,7 @@ def test_entries_of_lost_record_are_refused(log_and_url: tuple[SpareServer, str]
 def test_no_record_follows_lost_records(log_and_url: tuple[SpareServer, str]) -> None:
     """The writer has read records that the log's server loses. Its own record would leave a gap in the log."""
     server, url = log_and_url
-    with rli.create_index(url, table_id="t", shards=3) as late:
+    with create_index(url, table_id="t", shards=3) as late:
         late.store.mark_applied(late.store.applied(), 0)
         commit(late, "k1")
         take_snapshot(server)
@@ -298,7 +300,7 @@ def test_no_record_follows_lost_records(log_and_url: tuple[SpareServer, str]) ->
 def test_the_only_server_refuses_lost_entries(spares: list[SpareServer]) -> None:
     """Its watermarks still have the former epoch, because nobody has asked what is applied since it came back."""
     server, url = spares[OTHER], spares[OTHER].url(name="alone")
-    with rli.create_index(url, table_id="t", shards=3) as late:
+    with create_index(url, table_id="t", shards=3) as late:
         late.store.mark_applied(late.store.applied(), 0)
         commit(late, "k1")
         take_snapshot(server)
@@ -316,8 +318,8 @@ def test_log_and_watermarks_are_read_consistently(spares: list[SpareServer]) -> 
     server, name = spares[OTHER], "between"
     with (
         tcp_proxy(server.target) as proxy,
-        rli.create_index(server.url(name=name), table_id="t", shards=3) as other,
-        rli.open_index(url_of(proxy.host, proxy.port, name=name)) as late,
+        create_index(server.url(name=name), table_id="t", shards=3) as other,
+        open_index(url_of(proxy.host, proxy.port, name=name)) as late,
     ):
         other.store.mark_applied(other.store.applied(), 0)
         commit(other, "k1")
@@ -336,8 +338,8 @@ def test_a_lost_segment_is_not_listed(spares: list[SpareServer]) -> None:
     server, name = spares[OTHER], "unlisted"
     with (
         tcp_proxy(server.target) as proxy,
-        rli.create_index(server.url(name=name), table_id="t", shards=3) as other,
-        rli.open_index(url_of(proxy.host, proxy.port, name=name)) as late,
+        create_index(server.url(name=name), table_id="t", shards=3) as other,
+        open_index(url_of(proxy.host, proxy.port, name=name)) as late,
     ):
         other.store.mark_applied(other.store.applied(), 0)
         commit(other, "k1")
@@ -363,7 +365,7 @@ def test_a_lost_segment_is_not_listed(spares: list[SpareServer]) -> None:
 def test_entries_of_lost_record_are_noticed(spares: list[SpareServer], url: str) -> None:
     """They are written just before the record's number is given out again, and not to the server that lost it."""
     server = spares[CONTROL]
-    with rli.create_index(url, table_id="t", shards=3) as late, rli.open_index(url) as other:
+    with create_index(url, table_id="t", shards=3) as late, open_index(url) as other:
         late.store.mark_applied(late.store.applied(), 0)
         commit(late, "k1")
         take_snapshot(server)
@@ -382,7 +384,7 @@ def test_entries_of_lost_record_are_noticed(spares: list[SpareServer], url: str)
 
 def test_restarted_intact_server_accepts_writes(log_and_url: tuple[SpareServer, str]) -> None:
     server, url = log_and_url
-    with rli.create_index(url, table_id="t", shards=3) as one, rli.open_index(url) as other:
+    with create_index(url, table_id="t", shards=3) as one, open_index(url) as other:
         one.store.mark_applied(one.store.applied(), 0)
         for number in range(3):
             commit(one, f"one{number}")
@@ -436,7 +438,7 @@ def test_sync_gives_up_under_endless_restarts(
         table.drop_index()
 
 
-def commit_in_steps(index: rli.RecordIndex, key: str) -> Iterator[None]:
+def commit_in_steps(index: StoredIndex, key: str) -> Iterator[None]:
     """A commit that others may interrupt between any two steps; it applies those before it, too."""
     applied, log = index.read_progress()
     yield
@@ -452,7 +454,7 @@ def commit_in_steps(index: rli.RecordIndex, key: str) -> Iterator[None]:
 
 def require_no_wrong_location(url: str, keys: list[str]) -> None:
     """A look-up may fail. If it does not, each key is in its own file group, and is absent only if its commit is."""
-    with suppress(rli.RliError), rli.open_index(url) as reader:
+    with suppress(rli.RliError), open_index(url) as reader:
         applied, log = reader.read_progress()
         found = reader.lookup(keys, timeout=0.1)["file_id"].to_pylist()
         known = {group for record in log.records_after(0) for group in record.file_groups}
@@ -472,8 +474,8 @@ def test_server_losses_give_no_wrong_location(
     servers = [server] if "shards" not in url else spares
     keys = [f"k{number:0{random.choice([2, 20])}}" for number in range(60)]
     with ExitStack() as stack:
-        indexes = [stack.enter_context(rli.create_index(url, table_id="t", shards=3))]
-        indexes += [stack.enter_context(rli.open_index(url)) for _ in range(2)]
+        indexes = [stack.enter_context(create_index(url, table_id="t", shards=3))]
+        indexes += [stack.enter_context(open_index(url)) for _ in range(2)]
         indexes[0].store.mark_applied(indexes[0].store.applied(), 0)
         commit(indexes[0], "k-first")
         for each in servers:
@@ -502,7 +504,7 @@ def test_server_losses_give_no_wrong_location(
 @pytest.mark.invariant("P33")
 def test_server_without_segment_is_healed(url: str, spares: list[SpareServer]) -> None:
     """A commit has the first keys of a width in a shard; the shard's server loses that commit."""
-    with rli.create_index(url, table_id="t", shards=3) as index:
+    with create_index(url, table_id="t", shards=3) as index:
         index.store.mark_applied(index.store.applied(), 0)
         commit(index, "k1")
         wide = next(key for key in map("{:030}".format, range(100)) if shard_of(index, key) == OTHER)
@@ -513,7 +515,7 @@ def test_server_without_segment_is_healed(url: str, spares: list[SpareServer]) -
             with pytest.raises(rli.IndexNotReadyError, match="went back"):
                 files_of(url, [wide])
         assert files_of(url, ["k1"]) == ["file-of-k1"]
-        with rli.open_index(url) as other:
+        with open_index(url) as other:
             applied, log = other.read_progress()
             assert (applied.least, applied.greatest, log.head) == (1, 2, 2)
             put(other, log, wide)
@@ -524,7 +526,7 @@ def test_server_without_segment_is_healed(url: str, spares: list[SpareServer]) -
         index.drop()
 
 
-def shard_of(index: rli.RecordIndex, key: str) -> int:
+def shard_of(index: StoredIndex, key: str) -> int:
     return next(int(keys.shards[0]) for _, keys in index.codec.encode(pa.array([key])))
 
 
@@ -561,7 +563,7 @@ def test_server_older_than_bootstrap_requires_bootstrap(url: str, spares: list[S
 
 def test_standalone_index_reapplies_lost_transactions(url: str, spares: list[SpareServer]) -> None:
     """Staged changes of small transactions are kept for a while."""
-    with rli.create_index(url, shards=3) as index:
+    with create_index(url, shards=3) as index:
         second = _lose_the_second_transaction(index, spares[OTHER])
         index.begin().abort()
         assert set(index.lookup(KEYS)["file_id"].to_pylist()) == {second.file_id}
@@ -570,7 +572,7 @@ def test_standalone_index_reapplies_lost_transactions(url: str, spares: list[Spa
 
 def test_standalone_index_reports_lost_transactions(url: str, spares: list[SpareServer]) -> None:
     """Staged changes of large transactions are gone by then, so that they cannot be applied again."""
-    with rli.create_index(url, shards=3) as created:
+    with create_index(url, shards=3) as created:
         index = IndexAlone(created.store, created.settings, IndexLimits(bytes_kept=0))
         _lose_the_second_transaction(index, spares[OTHER])
         with pytest.raises(rli.CorruptIndexError, match="lost entries of a transaction"):
@@ -578,7 +580,7 @@ def test_standalone_index_reports_lost_transactions(url: str, spares: list[Spare
         index.drop()
 
 
-def _lose_the_second_transaction(index: rli.RecordIndex, server: SpareServer) -> FileGroupId:
+def _lose_the_second_transaction(index: StoredIndex, server: SpareServer) -> FileGroupId:
     first, second = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
     commit_places(index, dict.fromkeys(KEYS, first))
     take_snapshot(server)

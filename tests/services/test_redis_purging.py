@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import rli
 import rli_redis.store
 import rli_redis.writing
 from rli.codec.entries import pack
@@ -24,6 +23,7 @@ from tests.support.docker import Service
 from tests.support.locations import commit_places, locations, places_of
 from tests.support.redis import SpareServer, dropped_afterwards, redis_url, spare_server
 from tests.support.services import REDIS_PORT
+from tests.support.stored_indexes import create_index, open_index
 
 pytestmark = [pytest.mark.docker, pytest.mark.invariant("P30")]
 
@@ -39,7 +39,7 @@ def index_url(redis_server: Service) -> Iterator[str]:
 
 
 def test_purge_removes_tombstones_only(index_url: str) -> None:
-    with rli.create_index(index_url) as index:
+    with create_index(index_url) as index:
         commit_places(index, dict.fromkeys(KEYS, A))
         commit_deletes(index, DELETED)
         assert index.purge() == len(DELETED)
@@ -47,13 +47,13 @@ def test_purge_removes_tombstones_only(index_url: str) -> None:
         assert places_of(index, KEYS) == dict.fromkeys(LEFT, A)
         commit_places(index, {DELETED[0]: A})
         assert list(places_of(index, DELETED)) == DELETED[:1]
-    with rli.open_index(index_url) as reader:
+    with open_index(index_url) as reader:
         assert floor_of(reader) == 2
 
 
 def test_stale_merge_after_purge_is_refused(index_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its writer has read the bucket. Then others write the entry, delete its key, and remove the tombstone."""
-    with rli.create_index(index_url, shards=1) as late, rli.open_index(index_url) as other:
+    with create_index(index_url, shards=1) as late, open_index(index_url) as other:
         commit_places(other, {"stays": A})
         paused: list[None] = []
 
@@ -76,7 +76,7 @@ def test_stale_merge_after_purge_is_refused(index_url: str, monkeypatch: pytest.
 
 def test_parallel_lookup_hides_no_floor(index_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has read its shard before the purge, and notes the lower floor while a look-up after the purge notes its own."""
-    with rli.create_index(index_url, shards=1) as index, rli.open_index(index_url) as other:
+    with create_index(index_url, shards=1) as index, open_index(index_url) as other:
         commit_places(other, dict.fromkeys(KEYS, A))
         noted = threading.Event()
 
@@ -133,7 +133,7 @@ def test_restored_server_resurrects_no_purged_key(
             with spares[which].client() as raw:
                 raw.save()
 
-    with rli.create_index(url, shards=6) as index:
+    with create_index(url, shards=6) as index:
         commit_places(index, dict.fromkeys(KEYS, A))
         commit_deletes(index, DELETED)
         save("before the purge")

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from rli import create_index, open_index
 from rli.errors import LeaseLostError
 from rli.index.record.entries.limits import IndexLimits
 from tests.index.test_large_transactions import MANY, B, busy
@@ -15,6 +14,7 @@ from tests.support.docker import Service
 from tests.support.hbase import hbase_url, new_table
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
 from tests.support.redis import dropped_afterwards, redis_url
+from tests.support.stored_indexes import create_index, open_index
 
 pytestmark = pytest.mark.docker
 

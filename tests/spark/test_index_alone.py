@@ -11,10 +11,13 @@ import pytest
 from pyspark.errors import PythonException
 
 import rli_spark
-from rli import ConflictError, InvalidInputError, InvalidKeyError, RecordIndex, SchemaError, create_index
+from rli import ConflictError, InvalidInputError, InvalidKeyError, SchemaError
 from rli.index.record.alone import staging
+from rli.index.record.alone.transaction import open_transaction
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
+from tests.support.stored_indexes import create_index
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +29,7 @@ COLUMNS = "record_key string, partition_path string, file_id string"
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[RecordIndex]:
+def index(tmp_path: Path) -> Iterator[StoredIndex]:
     with create_index(f"lmdb://{tmp_path}/index", shards=2) as index:
         yield index
 
@@ -35,7 +38,7 @@ def frame(spark: SparkSession, places: dict[str, FileGroupId]) -> DataFrame:
     return spark.createDataFrame([(key, *place) for key, place in places.items()], COLUMNS)
 
 
-def test_batch_is_tagged_staged_and_committed(spark: SparkSession, index: RecordIndex) -> None:
+def test_batch_is_tagged_staged_and_committed(spark: SparkSession, index: StoredIndex) -> None:
     commit_places(index, {"k1": A, "k2": A, "gone": A})
     batch = spark.createDataFrame([("k1",), ("new",), ("k1",)], "id string")
     with index.begin() as txn:
@@ -54,11 +57,11 @@ def test_batch_is_tagged_staged_and_committed(spark: SparkSession, index: Record
     assert [row["_rli_partition_path"] for row in by_index] == ["q"]
 
 
-def test_repeated_attempts_stage_once(spark: SparkSession, index: RecordIndex) -> None:
+def test_repeated_attempts_stage_once(spark: SparkSession, index: StoredIndex) -> None:
     """An action that Spark runs again leaves chunks of both runs; the transaction names those of one."""
     places = {f"k{number}": A for number in range(50)}
     with index.begin() as txn:
-        tasks = txn.for_tasks()
+        tasks = open_transaction(txn).for_tasks()
         abandoned = [tasks.stage(locations({"k1": B, "never": B})), tasks.stage(locations({"k2": B}))]
         rli_spark.stage(frame(spark, places), txn)
         assert len(staging.names_of(index.store, txn.id)) > len(abandoned)
@@ -67,7 +70,7 @@ def test_repeated_attempts_stage_once(spark: SparkSession, index: RecordIndex) -
     assert leftover_chunks(index) == []
 
 
-def test_a_transaction_of_spark_heeds_others(spark: SparkSession, index: RecordIndex) -> None:
+def test_a_transaction_of_spark_heeds_others(spark: SparkSession, index: StoredIndex) -> None:
     batch = frame(spark, {"k1": A, "k2": A})
     with index.begin() as txn:
         rli_spark.stage(batch, txn)
@@ -86,7 +89,7 @@ def test_a_transaction_of_spark_heeds_others(spark: SparkSession, index: RecordI
     assert places_of(index, ["k1", "k2"]) == {"k1": A, "k2": A}
 
 
-def test_unstageable_frames_are_refused(spark: SparkSession, index: RecordIndex) -> None:
+def test_unstageable_frames_are_refused(spark: SparkSession, index: StoredIndex) -> None:
     batch = frame(spark, {"k1": A})
     with index.begin() as txn:
         with pytest.raises(InvalidKeyError, match="key=k1"):
@@ -106,9 +109,9 @@ def test_unstageable_frames_are_refused(spark: SparkSession, index: RecordIndex)
     assert leftover_chunks(index) == []
 
 
-def test_tasks_are_of_one_transaction(index: RecordIndex) -> None:
+def test_tasks_are_of_one_transaction(index: StoredIndex) -> None:
     with index.begin() as txn:
-        txn.accept([txn.for_tasks().stage(locations({"k": A}))])
+        open_transaction(txn).accept([open_transaction(txn).for_tasks().stage(locations({"k": A}))])
         txn.stage_deletes(pa.array(["k"]))
         txn.commit()
     assert places_of(index, ["k"]) == {}

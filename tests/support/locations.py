@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from rli.index.record.alone.transaction import IndexTransaction
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import StoredIndex
 from rli.model import FileGroupId
 
 
@@ -31,14 +31,14 @@ def places_in(found: pa.Table) -> list[FileGroupId | None]:
     return places
 
 
-def places_of(where: RecordIndex | IndexTransaction, keys: Sequence[str]) -> dict[str, FileGroupId]:
+def places_of(where: StoredIndex | IndexTransaction, keys: Sequence[str]) -> dict[str, FileGroupId]:
     """The places of those keys that have one."""
-    found = where.lookup(keys) if isinstance(where, RecordIndex) else where.tag(keys)
+    found = where.lookup(keys) if isinstance(where, StoredIndex) else where.tag(keys)
     assert found.column("record_key").to_pylist() == list(keys)
     return {key: place for key, place in zip(keys, places_in(found), strict=True) if place is not None}
 
 
-def commit_places(index: RecordIndex, places: Mapping[str, FileGroupId]) -> str:
+def commit_places(index: StoredIndex, places: Mapping[str, FileGroupId]) -> str:
     """Commit the places in a transaction of their own; its instant."""
     with index.begin() as transaction:
         transaction.stage(locations(places))
@@ -46,7 +46,7 @@ def commit_places(index: RecordIndex, places: Mapping[str, FileGroupId]) -> str:
     return transaction.instant
 
 
-def leftover_chunks(index: RecordIndex) -> list[str]:
+def leftover_chunks(index: StoredIndex) -> list[str]:
     """The names of staged chunks, without those of the newest small transactions, which stay for others to check."""
     log = index.log.refresh()
     newest = log.records_after(log.head - index.limits.transactions_kept)

@@ -24,6 +24,7 @@ from rli.errors import (
 from rli.storage import Storage
 from rli.storage.local import LocalChanges
 from tests.support.indexes import record_index
+from tests.support.stored_indexes import open_index
 from tests.support.tables import records
 
 
@@ -56,7 +57,7 @@ def test_table_and_index_are_gone(folder: Path, index_url: str) -> None:
     assert (dropped.location, dropped.index, dropped.left) == (str(folder), index_url, ())
     assert not folder.exists()
     with pytest.raises(IndexNotFoundError):
-        rli.open_index(index_url)
+        open_index(index_url)
     with pytest.raises(TableNotFoundError):
         rli.drop_table(folder)
     rli.create_table(folder, record_key="id", index=index_url)
@@ -97,7 +98,7 @@ def test_table_in_use_needs_forced_drop(table: Table, folder: Path, index_url: s
     ):
         rli.drop_table(folder)
     assert table.read().num_rows == 3
-    with TableLease(rli.open_index(index_url).store).hold("a service"):
+    with TableLease(open_index(index_url).store).hold("a service"):
         rli.drop_table(folder, force=True)
     assert not folder.exists()
 

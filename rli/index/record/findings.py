@@ -8,7 +8,7 @@ from typing import Final
 from rli.errors import CorruptIndexError, RliError
 from rli.findings import Finding, Verdict, problem
 from rli.index.record.opening import open_index
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import StoredIndex, stored_index
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode
 from rli.sizes import entry_size, human_bytes
@@ -36,12 +36,12 @@ def index_findings(url: str) -> Iterator[Finding]:
             return
     try:
         with open_index(url) as index:
-            yield from _look_inside(index)
+            yield from _look_inside(stored_index(index))
     except RliError as error:
         yield problem("index", error)
 
 
-def _look_inside(index: RecordIndex) -> Iterator[Finding]:
+def _look_inside(index: StoredIndex) -> Iterator[Finding]:
     settings = index.settings
     owner = f"table_id={settings.table_id}" if settings.table_id else "used on its own"
     yield Finding(

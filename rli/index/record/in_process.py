@@ -14,7 +14,7 @@ from typing import Final
 from rli.errors import IndexNotReadyError
 from rli.index.kinds import IndexOptions
 from rli.index.record.kind import RecordKind
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import StoredIndex
 from rli.index.record.table.index import RecordTableIndex
 from rli.index_urls import IndexUrl
 from rli.tasks import InProcess, TaskRunner
@@ -76,5 +76,5 @@ class InProcessKind(RecordKind):
         options = sha256(wanted.at(URL).full.encode()).hexdigest()[:16]
         return wanted.at(f"{URL}{table_id}-{options}").full
 
-    def _of_table(self, index: RecordIndex) -> RecordTableIndex:
+    def _of_table(self, index: StoredIndex) -> RecordTableIndex:
         return InProcessIndex(index.store, index.settings)

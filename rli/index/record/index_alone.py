@@ -9,11 +9,11 @@ from rli.index.record.alone.commits import IndexCommit, PendingTransaction, comm
 from rli.index.record.alone.transaction import IndexTransaction, begin_transaction
 from rli.index.record.entries.purging import purge
 from rli.index.record.entries.self_check import IndexCheck
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import StoredIndex
 from rli.index.record.time_left import TimeLeft
 
 
-class IndexAlone(RecordIndex):
+class IndexAlone(StoredIndex):
     """The index of a table that rli does not write."""
 
     def begin(self) -> IndexTransaction:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, IndexNotReadyError, RliError
 from rli.index.kinds import IndexOptions, KeptKind
 from rli.index.record.opening import create_index, drop_store, open_as_it_is, require_options, require_settings
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import StoredIndex, stored_index
 from rli.index.record.sync.bootstrap import bootstrap
 from rli.index.record.table.index import RecordTableIndex
 from rli.index.record.table.location import require_known_location, serves_another_copy
@@ -124,7 +124,7 @@ class RecordKind(KeptKind):
             key_fields=table.properties.record_key_fields,
             table_id=table_id,
         )
-        return self._of_table(created)
+        return self._of_table(stored_index(created))
 
     def _opened(self, table: TableDefinition) -> RecordTableIndex:
         return self._of_table(open_as_it_is(self._store_of(table.index_url, table.require_settings().table_id)))
@@ -133,6 +133,6 @@ class RecordKind(KeptKind):
         """URL of the store, with the options of the index."""
         return url
 
-    def _of_table(self, index: RecordIndex) -> RecordTableIndex:
+    def _of_table(self, index: StoredIndex) -> RecordTableIndex:
         """The index as that of a table."""
         return RecordTableIndex(index.store, index.settings)

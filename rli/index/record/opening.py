@@ -9,6 +9,7 @@ from rli.errors import IndexExistsError, IndexMismatchError, IndexNotFoundError,
 from rli.index.record.entries.identity import give_identity
 from rli.index.record.index_alone import IndexAlone
 from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import StoredIndex
 from rli.index.record.table_record_index import TableRecordIndex
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode, Scope
@@ -39,7 +40,7 @@ def open_index(url: str) -> RecordIndex:
     return index
 
 
-def open_as_it_is(url: str) -> RecordIndex:
+def open_as_it_is(url: str) -> StoredIndex:
     """Open the index in a URL's store, whatever its scope; raises as ``open_index``."""
     store = open_store(IndexUrl.parse(url).store)
     try:
@@ -157,7 +158,7 @@ def require_settings(index: RecordIndex, expected: IndexSettings) -> None:
         )
 
 
-def _index_in(store: Store, settings: IndexSettings) -> RecordIndex:
+def _index_in(store: Store, settings: IndexSettings) -> StoredIndex:
     return IndexAlone(store, settings) if settings.table_id is None else TableRecordIndex(store, settings)
 
 

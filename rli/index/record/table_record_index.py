@@ -9,13 +9,13 @@ from typing import Final
 from rli.errors import IndexMismatchError
 from rli.index.record.alone.commits import IndexCommit, PendingTransaction
 from rli.index.record.alone.transaction import IndexTransaction
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_index import StoredIndex
 from rli.index.record.time_left import TimeLeft
 
 _PAUSE_SECONDS: Final = 0.02
 
 
-class TableRecordIndex(RecordIndex):
+class TableRecordIndex(StoredIndex):
     """The index of a table of rli, as whoever opens it by its own URL sees it."""
 
     def begin(self) -> IndexTransaction:

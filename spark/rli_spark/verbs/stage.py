@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rli import IndexTransaction, InvalidInputError, SchemaError, VoidAttemptError
+from rli.index.record.alone.transaction import open_transaction
 from rli_spark.session.batches import arrow_schema, map_tables
 from rli_spark.session.executors import require_reachable
 from rli_spark.session.jobs import jobs
@@ -38,7 +39,7 @@ def stage(df: DataFrame, txn: IndexTransaction) -> None:
     """
     _require_transaction(txn)
     _require_text(df, _LOCATIONS)
-    tasks = txn.for_tasks()
+    tasks = open_transaction(txn).for_tasks()
     require_reachable(df.sparkSession, tasks.index)
     _accept(df.select(*_LOCATIONS), tasks.stage, txn)
 
@@ -58,7 +59,7 @@ def stage_deletes(df: DataFrame, txn: IndexTransaction, *, record_key: str = "re
     """
     _require_transaction(txn)
     _require_text(df, [record_key])
-    tasks = txn.for_tasks()
+    tasks = open_transaction(txn).for_tasks()
     require_reachable(df.sparkSession, tasks.index)
     keys = df.select(df[record_key].alias("record_key"))
     _accept(keys, lambda table: tasks.stage_deletes(table.column("record_key")), txn)
@@ -73,7 +74,7 @@ def _accept(keyed: DataFrame, stage_part: Callable[[pa.Table], Any], txn: IndexT
         raise VoidAttemptError(
             "tasks that stage changes gave more than one result", remedy="begin a new transaction, and stage again"
         )
-    txn.accept(pickle.loads(row.part) for row in rows)  # noqa: S301  (of our own tasks)
+    open_transaction(txn).accept(pickle.loads(row.part) for row in rows)  # noqa: S301  (of our own tasks)
 
 
 def _staged(stage_part: Callable[[pa.Table], Any], schema: pa.Schema, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

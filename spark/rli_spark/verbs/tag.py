@@ -16,6 +16,7 @@ from rli.hudi.table_keys import TableKeys
 from rli.index.any_index import locate_now
 from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
 from rli.index.locators import FileLocator
+from rli.index.record.alone.transaction import open_transaction
 from rli.model import Scope
 from rli.table.table import opened_table
 from rli_spark.planning.resources import parallelism_of
@@ -93,7 +94,7 @@ def tag(
             remedy="name it with record_key=",
         )
     if isinstance(target, IndexTransaction):
-        tasks = target.for_tasks()
+        tasks = open_transaction(target).for_tasks()
         require_reachable(df.sparkSession, tasks.index)
         return map_tables(df, lambda tables: _looked_up(tables, record_key, tasks.tag, tagged), tagged)
     require_reachable(df.sparkSession, target)

@@ -74,13 +74,13 @@ class OpenTransaction:
         self._changes.add(changes)
 
     def for_tasks(self) -> TransactionTasks:
-        """See ``IndexTransaction.for_tasks``."""
+        """This transaction for the tasks of an engine, in other processes; ``accept`` takes what they staged."""
         self._announce()
         self._changes.expect_parts()
         return TransactionTasks(self._begun.index, self._begun.snapshot, self._begun.writer)
 
     def accept(self, parts: Iterable[StagedPart]) -> None:
-        """See ``IndexTransaction.accept``."""
+        """Take the changes that tasks have staged: one attempt of each task, and no key in two of them."""
         self._changes.accept(parts)
 
     def preparing(self, texts: Mapping[str, str]) -> PreparingTransaction:

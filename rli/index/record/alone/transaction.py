@@ -6,7 +6,7 @@ the log, and adding the record is the commit: whatever dies afterwards, the next
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeAlias
@@ -35,7 +35,7 @@ from rli.index.record.alone.states import (
     PreparedTransaction,
     PreparingTransaction,
 )
-from rli.index.record.alone.transaction_tasks import StagedPart, TransactionTasks, placing, tag_as_of
+from rli.index.record.alone.transaction_tasks import placing, tag_as_of
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.locations import LocationUpdate
 from rli.telemetry import events
@@ -103,14 +103,6 @@ class IndexTransaction:
     def stage_deletes(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> None:
         """Stage the removal of record keys; they may repeat, and keys that the index does not hold are no error."""
         self._opened().stage(LocationUpdate.removing(as_key_array(record_keys).unique()))
-
-    def for_tasks(self) -> TransactionTasks:
-        """This transaction for the tasks of an engine, in other processes; ``accept`` takes what they staged."""
-        return self._opened().for_tasks()
-
-    def accept(self, parts: Iterable[StagedPart]) -> None:
-        """Take the changes that tasks have staged: one attempt of each task, and no key in two of them."""
-        self._opened().accept(parts)
 
     def prepare(self, metadata: Mapping[str, str] | None = None) -> None:
         """Make all staged changes durable and hold their keys, so that ``commit`` meets no conflict any more.
@@ -288,3 +280,12 @@ def begin_transaction(index: StoredEntries) -> IndexTransaction:
     finish_decided(index)
     log = apply_transactions(index)
     return IndexTransaction(index, log.head, new_instant_time(datetime.now(UTC), log.instants.last))
+
+
+def open_transaction(transaction: IndexTransaction) -> OpenTransaction:
+    """For engines: the transaction for their tasks, and the changes that these have staged.
+
+    Raises:
+        InvalidInputError: the transaction has ended, or its commit was asked for.
+    """
+    return transaction._opened()  # noqa: SLF001  (users of a transaction need none of it)

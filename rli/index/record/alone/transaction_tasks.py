@@ -37,7 +37,7 @@ class StagedPart:
 
 @dataclass(frozen=True, slots=True)
 class TransactionTasks:
-    """A transaction as tasks see it; ``IndexTransaction.for_tasks`` makes it. Picklable.
+    """A transaction as tasks see it; ``OpenTransaction.for_tasks`` makes it. Picklable.
 
     A task stages under names that no other attempt has. The transaction takes the parts of those attempts that the engine
     took; the others are removed unread. So attempts that are lost, repeated or raced stage nothing twice.
