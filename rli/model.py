@@ -56,6 +56,16 @@ class ChangeImages(StrEnum):
     BOTH = "both"
 
 
+class Query(StrEnum):
+    """Which records of a merge-on-read table a read gives; those of a copy-on-write table are the same."""
+
+    SNAPSHOT = "snapshot"
+    """All committed records: base files merged with log files."""
+
+    READ_OPTIMIZED = "read_optimized"
+    """Those of the base files alone, as of the last compaction of each file group: faster, and out of date."""
+
+
 class OnPartitionChange(StrEnum):
     """What an upsert does with a known record key that comes with another partition value."""
 

@@ -52,6 +52,17 @@ def values_left_out(properties: TableProperties, schema: pa.Schema, partition_pa
     return known
 
 
+def with_values_left_out(properties: TableProperties, records: pa.Table, partition_path: str) -> pa.Table:
+    """Records of a partition with the values of ``values_left_out`` in their columns; other arguments are those of it."""
+    if not properties.is_set(Key.DROP_PARTITION_COLUMNS):
+        return records
+    for name, value in partition_values(properties, records.schema, partition_path).items():
+        if name in records.column_names:
+            column = records.schema.get_field_index(name)
+            records = records.set_column(column, records.schema.field(name), pa.repeat(value, len(records)))
+    return records
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionBounds:
     """The bounds of partition columns in some partitions; a unit is a partition.

@@ -17,6 +17,7 @@ PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
 PROPERTIES_BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
 
 COPY_ON_WRITE: Final = "COPY_ON_WRITE"
+MERGE_ON_READ: Final = "MERGE_ON_READ"
 VERSION_OF_NEW_TABLES: Final = 6
 
 _FIRST_VERSION_OF_LAYOUT_2: Final = 8

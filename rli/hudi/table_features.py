@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rli.errors import UnsupportedTableError
-from rli.hudi.properties import COPY_ON_WRITE, Key, KeyGeneratorKind, TableProperties
+from rli.hudi.properties import COPY_ON_WRITE, MERGE_ON_READ, Key, KeyGeneratorKind, TableProperties
 
 READ_VERSIONS: Final = (6, 8, 9)
 
@@ -23,14 +23,13 @@ def require_readable(properties: TableProperties) -> None:
     """Pass a table that can be read as far as its properties tell.
 
     Raises:
-        UnsupportedTableError: the table is merge-on-read, of another version or base file format, or a bootstrap
-            table; says why and what to do.
+        UnsupportedTableError: the table is of another type, version or base file format, or a bootstrap table; says why
+            and what to do.
     """
     name, version = properties.name, properties.version
-    if properties.table_type != COPY_ON_WRITE:
+    if properties.table_type not in {COPY_ON_WRITE, MERGE_ON_READ}:
         raise UnsupportedTableError(
-            f"only copy-on-write tables are read, this one keeps changes in log files: table={name} "
-            f"type={properties.table_type}",
+            f"tables of this type are not read: table={name} type={properties.table_type}",
             remedy="copy its rows into a copy-on-write table",
         )
     if version not in READ_VERSIONS:
@@ -66,14 +65,33 @@ def remedy_for_repeats(properties: TableProperties) -> str:
     return "delete these keys and insert their records again"
 
 
+def require_copy_on_write(properties: TableProperties, use: str) -> None:
+    """Pass a table whose records are in base files alone.
+
+    Args:
+        properties: of the table.
+        use: what rli does with such tables alone, such as "are written".
+
+    Raises:
+        UnsupportedTableError: the table is merge-on-read.
+    """
+    if properties.table_type != COPY_ON_WRITE:
+        raise UnsupportedTableError(
+            f"only copy-on-write tables {use}, this one keeps changes in log files: table={properties.name} "
+            f"type={properties.table_type}",
+            remedy="do it with Hudi, or copy its records into a copy-on-write table",
+        )
+
+
 def require_writable(properties: TableProperties) -> None:
     """Pass a table that can be written, and hence also read, as far as its properties tell.
 
     Raises:
-        UnsupportedTableError: see ``require_readable``; or its version, key generator or a feature that it uses is
-            not one that rli writes; says why and what to do.
+        UnsupportedTableError: see ``require_readable``; or it is merge-on-read, or its version, key generator or a feature
+            that it uses is not one that rli writes; says why and what to do.
     """
     require_readable(properties)
+    require_copy_on_write(properties, "are written")
     name = properties.name
     if properties.key_generator not in _WRITTEN_KINDS:
         named = properties.raw.get(Key.KEY_GENERATOR_CLASS) or properties.raw.get(Key.KEY_GENERATOR_TYPE)

@@ -8,6 +8,7 @@ from typing import Final
 from rli.coordination.requests import request_folder_of
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.table_features import require_copy_on_write
 from rli.metadata_table.status import MetadataStatus, metadata_status
 from rli.metadata_table.verify import Difference, Verification
 from rli.services.metadata_births import (
@@ -161,7 +162,7 @@ class MetadataOfTable:
 
         Raises:
             CorruptTableError: a file of the table or of the metadata table is damaged.
-            UnsupportedTableError: the metadata table has a form that rli does not read.
+            UnsupportedTableError: the metadata table has a form that rli does not read, or the table is merge-on-read.
         """
         return told_of_now(self._opened.reloaded(), _differences)
 
@@ -171,6 +172,7 @@ def _status(snapshot: Snapshot) -> MetadataStatus:
 
 
 def _differences(snapshot: Snapshot) -> tuple[Difference, ...]:
+    require_copy_on_write(snapshot.table.properties, "are compared with their metadata table")
     return tuple(Verification(snapshot, _reader(snapshot)).differences())
 
 

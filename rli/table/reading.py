@@ -19,11 +19,12 @@ from rli.errors import (
     InvalidInputError,
     SettingsError,
     StoreUnavailableError,
+    UnsupportedTableError,
 )
 from rli.hudi.timeline.instant import Instant
 from rli.index.any_index import locate_now
 from rli.index.contract import LOOKUP_SECONDS, TableIndex
-from rli.model import ChangeImages
+from rli.model import ChangeImages, Query
 from rli.reads.changes.table_changes import ChangeChoices, CommitChanges, PlannedChanges, follow_changes
 from rli.reads.point_reads import get_records
 from rli.store.retries import answers_within
@@ -45,7 +46,11 @@ class TableReading:
     _opened: OpenTable
 
     def read(
-        self, columns: Sequence[str] | None = None, filters: object = None, as_of: str | date | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        filters: object = None,
+        as_of: str | date | None = None,
+        query: Query | str = Query.SNAPSHOT,
     ) -> pa.Table:
         """The records of the table, now or as of an instant.
 
@@ -54,6 +59,8 @@ class TableReading:
             filters: SQL such as ``fare > 10 and lower(city) = 'oslo'``, a ``pyarrow.compute.Expression``, or tuples as
                 ``pyarrow.parquet.read_table`` takes them.
             as_of: an instant of the timeline, or a time; UTC unless it has an offset.
+            query: of merge-on-read tables, "snapshot" merges base files with log files, "read_optimized" reads the base files
+                alone.
 
         Example:
             >>> table.read(columns=["id"], filters=[("city", "=", "Rome")])["id"].to_pylist()
@@ -63,10 +70,11 @@ class TableReading:
             InvalidInputError: an argument is of the wrong kind, or the filter's text is not understood.
             SchemaError: a column does not exist, or a filter does not fit.
             InstantNotFoundError: the table had no commit at that time, its files were cleaned, or its commits archived.
-            CorruptTableError: a base file or the timeline cannot be read, and a second look finds the same.
+            CorruptTableError: a base file, a log file or the timeline cannot be read, and a second look finds the same.
+            UnsupportedTableError: log files hold what rli does not merge, such as records of a custom payload.
             TableNotFoundError: the table was dropped.
         """
-        return self._opened.told(as_of, lambda snapshot: snapshot.scan(columns, filters).to_table())
+        return self._opened.told(as_of, lambda snapshot: snapshot.scan(columns, filters, query).to_table())
 
     def get(
         self,
@@ -105,7 +113,11 @@ class TableReading:
         )
 
     def scan(
-        self, columns: Sequence[str] | None = None, filters: object = None, as_of: str | date | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        filters: object = None,
+        as_of: str | date | None = None,
+        query: Query | str = Query.SNAPSHOT,
     ) -> Scan:
         """As ``read``, but nothing is read yet: the result gives batches, a table, or the files that may hold records.
 
@@ -113,7 +125,7 @@ class TableReading:
         All of its records are of one state of the table. Others may remove files of that state before they are read: then
         the scan raises ``InstantNotFoundError``. ``read`` begins again instead.
         """
-        return Scan(self._opened.snapshot(as_of).scan(columns, filters))
+        return Scan(self._opened.snapshot(as_of).scan(columns, filters, query))
 
     def changes(
         self,
@@ -270,6 +282,7 @@ class TableReading:
             CorruptIndexError,
             StoreUnavailableError,
             SettingsError,
+            UnsupportedTableError,
         ) as error:
             return table_info(self._opened.reloaded(), error)
 

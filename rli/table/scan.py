@@ -29,7 +29,8 @@ class Scan:
         Raises:
             SchemaError: a value of a column does not fit its type in the table, or the filter.
             InstantNotFoundError: others have removed a base file of this state since: scan again.
-            CorruptTableError: a base file cannot be read.
+            CorruptTableError: a base file or a log file cannot be read.
+            UnsupportedTableError: log files hold what rli does not merge.
             TableNotFoundError: the table was dropped since.
         """
         return self._scan.to_table()
@@ -46,6 +47,9 @@ class Scan:
         """The base files that may hold such records, in order: paths of a local table, URIs of others.
 
         Partition paths, the metadata table and column statistics tell which these are. They hold Hudi's meta columns too.
+
+        Raises:
+            UnsupportedTableError: log files change the records of one: scan with ``query="read_optimized"``.
         """
         return self._scan.files()
 

@@ -93,7 +93,7 @@ def _lost(snapshot: Snapshot) -> Iterator[Finding]:
 def _unlike_commits(snapshot: Snapshot, commits: Commits) -> Iterator[Finding]:
     """Live files whose size is not that which their commit says."""
     unlike: list[str] = []
-    for file_slice in snapshot.slices.values():
+    for file_slice in (one.without_logs() for one in snapshot.slices.values() if one.base is not None):
         commit = commits.get(file_slice.instant)
         stat = None if commit is None else _stat_of(commit, file_slice)
         if stat is not None and stat.file_size and stat.file_size != only_base_file(file_slice).size:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rli.errors import CorruptTableError, UnsupportedTableError
+from rli.errors import CorruptTableError
 from rli.hudi.file_names import BaseFileName, LogFileName, data_file_name
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
@@ -47,7 +47,7 @@ class FolderListing:
     storage: Storage
 
     def all_slices(self) -> list[FileSlice]:
-        """The slices of all partitions; raises ``UnsupportedTableError`` for other formats and log files."""
+        """The slices of all partitions; raises ``UnsupportedTableError`` for other formats."""
         slices: list[FileSlice] = []
         for folder in _folders(self.storage):
             slices.extend(_slices_of(_files_of(self.storage, folder)))
@@ -140,11 +140,10 @@ def _data_files(files: Iterable[StoredFile]) -> Iterator[tuple[StoredFile, BaseF
 
 
 def _slices_of(files: Iterable[StoredFile]) -> Iterator[FileSlice]:
+    """A slice for each base file, and one for each log file: ``latest_slices`` puts them together."""
     for file, name in _data_files(files):
-        if isinstance(name, LogFileName):
-            raise UnsupportedTableError(
-                f"the table holds a log file, as merge-on-read tables do: file={file.path}",
-                remedy="rli reads copy-on-write tables: copy its rows into one",
-            )
-        group = FileGroupId(posixpath.dirname(file.path), name.file_id)
-        yield FileSlice(group, name.instant, DataFile(file.path, file.size))
+        group, found = FileGroupId(posixpath.dirname(file.path), name.file_id), DataFile(file.path, file.size)
+        if isinstance(name, BaseFileName):
+            yield FileSlice(group, name.instant, found)
+        elif not name.is_cdc:
+            yield FileSlice(group, name.instant, None, (found,))

@@ -1,7 +1,4 @@
-"""Reading file slices: every read of a table's records goes through here.
-
-A slice is its base file today. Log files (merge-on-read) will be merged here, and nothing above will notice.
-"""
+"""Reading file slices without log files: of others, ``rli.view.merging`` merges the records."""
 
 from __future__ import annotations
 
@@ -229,9 +226,9 @@ def only_base_file(file_slice: FileSlice) -> DataFile:
     """The base file of a slice that has nothing else; raises ``UnsupportedTableError`` for others."""
     if file_slice.base is None or file_slice.logs:
         raise UnsupportedTableError(
-            f"the file group has log files: partition={file_slice.group.partition_path} "
-            f"file_id={file_slice.group.file_id}",
-            remedy="rli reads copy-on-write tables, run Hudi's compaction first",
+            "the file group has log files, so its base file alone does not tell its records: "
+            f"partition={file_slice.group.partition_path} file_id={file_slice.group.file_id}",
+            remedy="read with query='read_optimized', or run Hudi's compaction first",
         )
     return file_slice.base
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
+from rli.hudi.file_names import LogFileName
 from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.storage import Storage
@@ -28,20 +29,49 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenInstants:
+    """Instants whose blocks count in log files that several instants wrote to.
+
+    Attributes:
+        completed: writes on the active timeline.
+        first: older instants were archived; None if no instant was.
+        as_of: archived instants up to this one count; None for all.
+        undone: archived instants that do not count.
+    """
+
+    completed: frozenset[str]
+    first: str | None
+    as_of: str | None
+    undone: frozenset[str]
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> Self:
+        """Those that ``Timeline.is_visible`` tells."""
+        return cls(timeline.write_times, timeline.first, timeline.as_of, timeline.undone)
+
+    def has(self, instant: str) -> bool:
+        """Whether blocks of an instant count."""
+        is_older = self.first is not None and instant < self.first and (self.as_of is None or instant <= self.as_of)
+        return instant in self.completed or (is_older and instant not in self.undone)
+
+
+@dataclass(frozen=True, slots=True)
 class FileSlice:
-    """The state of a file group from one instant on: ``rli.view.file_slice_reader`` reads it.
+    """The state of a file group from one instant on: ``Snapshot.reader`` reads it.
 
     Attributes:
         group: the file group.
-        instant: the instant that wrote its base file.
+        instant: the instant that wrote its base file; if it has log files alone, the instant in the name of the first one.
         base: its base file; None if it has log files alone.
-        logs: the log files that change the base file's records, the oldest first. Listings refuse log files today.
+        logs: the log files that change the base file's records, in the order in which their records apply.
+        seen: the instants whose blocks count in the log files; None if each log file belongs to one commit, and all count.
     """
 
     group: FileGroupId
     instant: str
     base: DataFile | None
     logs: tuple[DataFile, ...] = ()
+    seen: SeenInstants | None = None
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -53,6 +83,10 @@ class FileSlice:
         """What tells each file from all others of the file group: the base file's instant, and the names of the log files."""
         base = () if self.base is None else (self.instant,)
         return (*base, *(posixpath.basename(log.path) for log in self.logs)) if self.logs else base
+
+    def without_logs(self) -> FileSlice:
+        """The same with the base file alone."""
+        return replace(self, logs=(), seen=None) if self.logs else self
 
     @property
     def size(self) -> int:
@@ -69,13 +103,17 @@ def latest_slices(
     """The newest visible slice of each file group.
 
     Args:
-        slices: as listed.
+        slices: as listed: one for each base file, and one for each log file.
         timeline: says which instants completed.
         replaced: for each replaced file group, the instant of the replacement.
         as_of: only instants up to this one count; all of them if None.
     """
     latest: dict[FileGroupId, FileSlice] = {}
+    logs: dict[FileGroupId, list[FileSlice]] = {}
     for candidate in slices:
+        if candidate.base is None:
+            logs.setdefault(candidate.group, []).append(candidate)
+            continue
         if as_of is not None and candidate.instant > as_of:
             continue
         if not timeline.is_visible(candidate.instant):
@@ -83,11 +121,42 @@ def latest_slices(
         current = latest.get(candidate.group)
         if current is None or candidate.instant > current.instant:
             latest[candidate.group] = candidate
+    latest.update(_with_logs(latest, logs, timeline))
     return {
         group: chosen
         for group, chosen in latest.items()
         if group not in replaced or (as_of is not None and replaced[group] > as_of)
     }
+
+
+def _with_logs(
+    bases: Mapping[FileGroupId, FileSlice], logs: Mapping[FileGroupId, Sequence[FileSlice]], timeline: Timeline
+) -> Iterator[tuple[FileGroupId, FileSlice]]:
+    """The slices of the file groups that have log files over their newest base file, or have no base file."""
+    names_commits = timeline.layout.keeps_completion_times
+    seen = SeenInstants.of(timeline) if logs and not names_commits else None
+    for group, listed in logs.items():
+        base = bases.get(group)
+        over = [one for one in listed if _is_over(one.instant, base, timeline)]
+        if over:
+            files = sorted((log for one in over for log in one.logs), key=_log_name)
+            begun = min(one.instant for one in over) if base is None else base.instant
+            yield group, FileSlice(group, begun, None if base is None else base.base, tuple(files), seen)
+
+
+def _is_over(instant: str, base: FileSlice | None, timeline: Timeline) -> bool:
+    """Whether a log file with an instant in its name comes after a base file, and counts."""
+    if not timeline.layout.keeps_completion_times:
+        # The instant of the base file, or of a compaction that is pending: its log files count over the base file before.
+        return base is None or instant >= base.instant
+    if not timeline.is_visible(instant):
+        return False
+    # No instant completes before its own time.
+    return base is None or instant >= base.instant or timeline.completion_of(instant) >= base.instant
+
+
+def _log_name(file: DataFile) -> LogFileName:
+    return LogFileName.parse(posixpath.basename(file.path))
 
 
 def write_partition_metadata(storage: Storage, partition_paths: Iterable[str], instant: str) -> None:

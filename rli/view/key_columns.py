@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
+from rli.errors import UnsupportedTableError
 from rli.hudi.key_generator import KeyGenerator
+from rli.hudi.meta_columns import RECORD_KEY
+from rli.hudi.properties import KeyGeneratorKind, TableProperties
+from rli.view.definition import TableDefinition
+
+_PLAIN_KEYS: Final = (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.NONPARTITIONED)
+"""Kinds of generators that take the text of a single record-key column as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +32,31 @@ class KeyColumns:
     generator: KeyGenerator | None
     copies: frozenset[str]
 
+    @classmethod
+    def of(cls, table: TableDefinition, schema: Callable[[], pa.Schema | None], stored: pa.Schema) -> KeyColumns:
+        """Where the record keys stand in a file that is stored with a schema.
+
+        Args:
+            table: of the file.
+            schema: tells that of the table's records, where it is needed.
+            stored: of the file's records.
+
+        Raises:
+            UnsupportedTableError: the table keeps no meta columns and its keys cannot be formed again.
+        """
+        properties = table.properties
+        # Tables without meta fields may have the meta columns all the same, holding nulls.
+        if properties.populate_meta_fields and RECORD_KEY in stored.names:
+            return cls(pa.schema([pa.field(RECORD_KEY, pa.string())]), None, _copies_of_keys(properties, stored))
+        records = schema() if properties.record_key_fields else None
+        if records is None:
+            raise UnsupportedTableError(
+                f"the table has neither meta columns nor record-key fields: table={table.location}",
+                remedy="an index needs one of them",
+            )
+        fields = [records.field(name) for name in properties.record_key_fields]
+        return cls(pa.schema(fields), table.key_generator, frozenset())
+
     @property
     def ordered_as_keys(self) -> str | None:
         """The column whose least and greatest values are those of the keys; None if there is no such column."""
@@ -34,3 +68,11 @@ class KeyColumns:
         if self.generator is not None:
             return self.generator.record_keys(batch)
         return batch.column(0).combine_chunks()
+
+
+def _copies_of_keys(properties: TableProperties, stored: pa.Schema) -> frozenset[str]:
+    fields, kind = properties.record_key_fields, properties.key_generator
+    # Other generators form keys of a single text in ways that differ from release to release.
+    if len(fields) != 1 or kind not in _PLAIN_KEYS or fields[0] not in stored.names:
+        return frozenset([RECORD_KEY])
+    return frozenset([RECORD_KEY, fields[0]] if pa.types.is_string(stored.field(fields[0]).type) else [RECORD_KEY])

@@ -10,9 +10,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.errors import InvalidInputError, SchemaError
+from rli.errors import CorruptTableError, InvalidInputError, SchemaError
 from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
+from rli.hudi.partition_values import with_values_left_out
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
 from rli.view.explanation import ScanExplanation, explained
@@ -20,6 +21,7 @@ from rli.view.file_slice_reader import dataset_of, only_base_file, require_reada
 from rli.view.file_slices import FileSlice
 from rli.view.selection import Selection, whole_fragment
 from rli.view.skipping import Skipping
+from rli.view.slice_reader import SliceReader
 
 _FILES_AHEAD: Final = 2
 _BATCHES_AHEAD: Final = 4
@@ -39,6 +41,7 @@ class SnapshotScan:
         schema: of the records that are read.
         filter: which records are read; None for all records.
         require_not_removed: see ``Snapshot.require_not_removed``.
+        reader: opens a slice with log files; see ``Snapshot.reader``.
         skipping: asks the metadata table which files hold no such record; None where there is none.
     """
 
@@ -48,6 +51,7 @@ class SnapshotScan:
     schema: pa.Schema
     filter: Filter | None
     require_not_removed: Callable[[Sequence[FileSlice]], None]
+    reader: Callable[[FileSlice], SliceReader]
     skipping: Skipping | None = None
 
     def to_table(self) -> pa.Table:
@@ -56,11 +60,12 @@ class SnapshotScan:
         Raises:
             SchemaError: a value of a column does not fit its type in the table, or the filter.
             InstantNotFoundError: others have removed a base file of this state since: scan again.
-            CorruptTableError: a base file cannot be read.
+            CorruptTableError: a file cannot be read.
+            UnsupportedTableError: log files hold what rli does not merge.
             TableNotFoundError: the table was dropped since.
         """
         live = self._live()
-        if self.filter is not None or not live:
+        if self.filter is not None or not live or any(one.logs for one in live):
             return pa.Table.from_batches(self._batches(), self.schema)
         with self._naming_broken_files(live):
             return self._dataset(self._whole(live)).to_table(columns=self.schema.names)
@@ -73,6 +78,9 @@ class SnapshotScan:
         """The base files that may hold such records, in order: paths of a local table, URIs of others.
 
         Partition paths, the metadata table and column statistics tell which these are. They hold Hudi's meta columns too.
+
+        Raises:
+            UnsupportedTableError: log files change the records of one: scan with ``query="read_optimized"``.
         """
         storage = self.table.storage
         root = storage.root if storage.is_local else storage.location
@@ -94,14 +102,32 @@ class SnapshotScan:
         with self._naming_broken_files(live):
             return [one.file_slice for some in self._selection(self.filter).among(live) for one in some]
 
+    def merged(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        """The records of a slice with log files that are read; raises as ``to_table``."""
+        full = self._full_schema
+        tested = [] if self.filter is None else self.filter.names_in(full)
+        # One column in any case: without one, nothing would say how many records there are.
+        names = dict.fromkeys([*self.schema.names, *tested]) or dict.fromkeys(full.names[:1])
+        properties, path = self.table.properties, file_slice.group.partition_path
+        with self.reader(file_slice) as reader:
+            for batch in reader.batches(pa.schema([full.field(name) for name in names])):
+                found = with_values_left_out(properties, batch, path)
+                passing = found if self.filter is None else found.filter(self.filter.mask(found))
+                yield from passing.select(self.schema.names).to_batches()
+
     def _batches(self) -> Iterator[pa.RecordBatch]:
         live = self._live()
         with self._naming_broken_files(live):
             if self.filter is None:
-                yield from self._scanned(self._whole(live), self.schema.names)
-                return
-            for some in self._selection(self.filter).among(live):
-                yield from self._passing([one.fragment for one in some], self.filter)
+                yield from self._scanned(self._whole([one for one in live if not one.logs]), self.schema.names)
+                chosen = [one for one in live if one.logs]
+            else:
+                chosen = []
+                for some in self._selection(self.filter).among(live):
+                    yield from self._passing([one.fragment for one in some if one.fragment is not None], self.filter)
+                    chosen += [one.file_slice for one in some if one.fragment is None]
+            for file_slice in chosen:
+                yield from self.merged(file_slice)
 
     def _passing(self, fragments: Sequence[Any], passes: Filter) -> Iterator[pa.RecordBatch]:
         """The records of some fragments that pass a filter.
@@ -149,10 +175,15 @@ class SnapshotScan:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError) as error:
             self.require_not_removed(live)
             if self.table_schema is not None:
-                require_readable(self.table.storage, live, self.table_schema)
+                alone = [one.without_logs() for one in live if one.base is not None]
+                require_readable(self.table.storage, alone, self.table_schema)
             raise SchemaError(
                 f"the filter or a column's type does not fit the table ({error})", remedy="check names and types"
             ) from error
+        except CorruptTableError:
+            # Of a file that is missing, a reader of merged records says so itself.
+            self.require_not_removed(live)
+            raise
 
 
 def wanted_columns(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

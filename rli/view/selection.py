@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,17 +26,17 @@ FILES_AT_A_TIME: Final = 64
 """Whose footers are in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(NamedTuple):
     """A slice to read.
 
     Attributes:
         file_slice: the slice.
-        fragment: its records, without row groups that hold none of the filter's.
+        fragment: its records, without row groups that hold none of the filter's; None if log files change them, so that
+            nothing in the base file's footer holds for them.
     """
 
     file_slice: FileSlice
-    fragment: Any
+    fragment: Any | None
 
 
 @dataclass(frozen=True)
@@ -115,20 +115,23 @@ class Selection:
         return self._values[path]
 
     def _whole(self, slices: Sequence[FileSlice]) -> list[Selected]:
-        return [Selected(file_slice, whole_fragment(self.table, self.schema, file_slice)) for file_slice in slices]
+        return [Selected(one, None if one.logs else whole_fragment(self.table, self.schema, one)) for one in slices]
 
     def _by_footers(self, slices: Sequence[FileSlice]) -> list[Selected]:
-        whole = self._whole(slices)
-        footers = list(InThreads().run(_footer, [one.fragment for one in whole]))
+        merged = [Selected(one, None) for one in slices if one.logs]
+        whole = self._whole([one for one in slices if not one.logs])
+        fragments: list[Any] = [one.fragment for one in whole]
+        footers = list(InThreads().run(_footer, fragments))
         absent = frozenset(self.table.properties.partition_fields)
         keep = may_match(self.predicate, FooterBounds(footers, self.schema, absent))
         ends = np.cumsum([0, *(footer.num_row_groups for footer in footers)]).tolist()
         groups = [np.flatnonzero(keep[start:end]).tolist() for start, end in pairwise(ends)]
-        return [
-            Selected(one.file_slice, one.fragment.subset(row_group_ids=some))
-            for one, some in zip(whole, groups, strict=True)
+        read = [
+            Selected(one.file_slice, fragment.subset(row_group_ids=some))
+            for one, fragment, some in zip(whole, fragments, groups, strict=True)
             if some
         ]
+        return [*read, *merged]
 
 
 def whole_fragment(table: TableDefinition, schema: pa.Schema, file_slice: FileSlice) -> Any:

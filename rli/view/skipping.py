@@ -25,15 +25,18 @@ from rli.view.table_metadata import TableMetadata
 class Skipping:
     """Asks the partitions of the metadata table one after the other, each about the slices that are left.
 
-    A file that a partition does not know, as one that is newer than the metadata table, is left.
+    A file that a partition does not know, as one that is newer than the metadata table, is left. So is a slice with log
+    files: what is known of its base file says nothing of the records that log files put in the place of the base file's.
 
     Attributes:
         metadata: of the state that is read.
         key_columns: names of the columns that have each record's key.
+        is_of_base_files: whether the base files are read alone, though log files change their records.
     """
 
     metadata: TableMetadata
     key_columns: frozenset[str]
+    is_of_base_files: bool = False
 
     def steps(self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]) -> Iterator[Narrowed]:
         """What each partition leaves that can be asked, in order.
@@ -43,7 +46,8 @@ class Skipping:
             schema: of the table's records, with meta columns.
             slices: live slices.
         """
-        left = slices
+        merged = [one for one in slices if one.logs]
+        left = [one for one in slices if not one.logs] if merged else slices
         for step, narrow in (
             (PruningStep.PARTITION_STATS, partial(self._by_partition_statistics, predicate, schema)),
             (PruningStep.COLUMN_STATS, partial(self._by_column_statistics, predicate, schema)),
@@ -52,13 +56,14 @@ class Skipping:
             kept = narrow(left) if left else None
             if kept is not None:
                 left = kept
-                yield Narrowed(step, left)
+                yield Narrowed(step, [*left, *merged])
 
     def _by_partition_statistics(
         self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
     ) -> list[FileSlice] | None:
-        # They describe the present state.
-        if self.metadata.is_of_the_past or not columns_with_statistics(predicate, schema):
+        # They describe the records of the present state, those of log files among them.
+        describes_others = self.metadata.is_of_the_past or self.is_of_base_files
+        if describes_others or not columns_with_statistics(predicate, schema):
             return None
         paths = sorted({one.group.partition_path for one in slices})
         kept = self.metadata.ask(

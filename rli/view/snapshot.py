@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Final
 
 import pyarrow as pa
 
-from rli.errors import InstantNotFoundError, UnsupportedTableError
+from rli.errors import InstantNotFoundError, InvalidInputError, UnsupportedTableError
 from rli.filters.filter import Filter
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY, with_meta_columns
-from rli.hudi.properties import KeyGeneratorKind
+from rli.hudi.properties import COPY_ON_WRITE
 from rli.hudi.schema_history import LATEST_SCHEMA, require_found_by_name
 from rli.hudi.table_keys import TableKeys
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
-from rli.model import FileGroupId
+from rli.model import FileGroupId, Query
 from rli.view.definition import TableDefinition
 from rli.view.file_listing import FileListing, FolderListing, MetadataListing
-from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
 from rli.view.key_columns import KeyColumns
 from rli.view.scan import SnapshotScan, wanted_columns
 from rli.view.second_look import Told, read_again
 from rli.view.skipping import Skipping
+from rli.view.slice_reader import SliceReader
+from rli.view.slice_readers import SliceReaders
 from rli.view.table_change import TableChange
 from rli.view.table_metadata import TableMetadata
-
-_PLAIN_KEYS: Final = (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.NONPARTITIONED)
-"""Kinds of generators that take the text of a single record-key column as it is."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ class Snapshot:
         newest = max(self.slices.values(), key=lambda file_slice: file_slice.instant, default=None)
         if newest is None:
             return None
-        with self.reader(newest) as reader:
+        with SliceReaders(self.table, None).open(newest) as reader:
             return _without_meta(reader.schema)
 
     @property
@@ -137,7 +134,17 @@ class Snapshot:
         return not self.timeline.completed_writes and not self.table.has_archive()
 
     def live_slices(self, slices: Sequence[FileSlice]) -> dict[FileGroupId, FileSlice]:
-        """The live ones of some slices."""
+        """The live ones of some slices, as they are listed.
+
+        Raises:
+            UnsupportedTableError: a copy-on-write table holds a log file.
+        """
+        log = next((one for one in slices if one.logs), None)
+        if log is not None and self.table.properties.table_type == COPY_ON_WRITE:
+            raise UnsupportedTableError(
+                f"a copy-on-write table holds a log file, as merge-on-read tables do: file={log.logs[0].path}",
+                remedy="let Hudi compact the table before it becomes copy-on-write, or move the file away",
+            )
         return latest_slices(slices, self.timeline, self.replaced)
 
     @cached_property
@@ -149,9 +156,15 @@ class Snapshot:
                 found.update(dict.fromkeys(self.change(instant).replaced, instant.time))
         return found
 
-    def reader(self, file_slice: FileSlice) -> FileSliceReader:
-        """Opens a file slice; raises ``CorruptTableError`` for a file that is missing or damaged."""
-        return FileSliceReader(self.table.storage, file_slice)
+    def reader(self, file_slice: FileSlice) -> SliceReader:
+        """Opens a file slice.
+
+        Raises:
+            CorruptTableError: a file is missing or damaged.
+            UnsupportedTableError: the slice has log files, and rli does not know how the table merges them.
+        """
+        # A base file tells its schema itself.
+        return SliceReaders(self.table, self.schema if file_slice.logs else None).open(file_slice)
 
     def require_not_removed(self, file_slices: Iterable[FileSlice]) -> None:
         """Pass slices of this state, unless others have removed a file of one; a file that is lost passes.
@@ -208,29 +221,12 @@ class Snapshot:
 
     def key_columns(self, stored: pa.Schema) -> KeyColumns:
         """Where the record keys stand in a file slice that is stored with a schema; raises as ``record_keys``."""
-        properties = self.table.properties
-        # Tables without meta fields may have the meta columns all the same, holding nulls.
-        if properties.populate_meta_fields and RECORD_KEY in stored.names:
-            return KeyColumns(pa.schema([pa.field(RECORD_KEY, pa.string())]), None, self._copies_of_keys(stored))
-        if not properties.record_key_fields or self.schema is None:
-            raise UnsupportedTableError(
-                f"the table has neither meta columns nor record-key fields: table={self.table.location}",
-                remedy="an index needs one of them",
-            )
-        fields = [self.schema.field(name) for name in properties.record_key_fields]
-        return KeyColumns(pa.schema(fields), self.table.key_generator, frozenset())
+        return KeyColumns.of(self.table, lambda: self.schema, stored)
 
     @property
     def key_column_names(self) -> frozenset[str]:
         """The columns that have each record's key; raises as ``record_keys``."""
         return self.key_columns(with_meta_columns(self.schema or pa.schema([]))).copies | {RECORD_KEY}
-
-    def _copies_of_keys(self, stored: pa.Schema) -> frozenset[str]:
-        fields, kind = self.table.properties.record_key_fields, self.table.properties.key_generator
-        # Other generators form keys of a single text in ways that differ from release to release.
-        if len(fields) != 1 or kind not in _PLAIN_KEYS or fields[0] not in stored.names:
-            return frozenset([RECORD_KEY])
-        return frozenset([RECORD_KEY, fields[0]] if pa.types.is_string(stored.field(fields[0]).type) else [RECORD_KEY])
 
     @property
     def skipping(self) -> Skipping | None:
@@ -241,29 +237,47 @@ class Snapshot:
             self.metadata, self.key_column_names if self.table.properties.populate_meta_fields else frozenset()
         )
 
-    def scan(self, columns: Sequence[str] | None = None, filters: object = None) -> SnapshotScan:
+    def scan(
+        self, columns: Sequence[str] | None = None, filters: object = None, query: Query | str = Query.SNAPSHOT
+    ) -> SnapshotScan:
         """The records, or some columns of those that pass a filter, to be read in one of several ways.
 
         Args:
             columns: names, meta columns among them if wanted; by default all columns but the meta columns.
             filters: a ``pyarrow.compute.Expression``, tuples as ``pyarrow.parquet.read_table`` takes them, or a text
                 such as ``fare > 10 and city = 'Oslo'``.
+            query: "read_optimized" leaves out what log files say; see ``Query``.
 
         Raises:
-            InvalidInputError: ``columns`` is one text, or the filter's text is not understood.
+            InvalidInputError: ``columns`` is one text, the filter's text is not understood, or the query is unknown.
             SchemaError: a column does not exist, or the filter is not one.
         """
+        slices, readers = self._slices_of(query), SliceReaders(self.table, self.schema)
         if self.schema is None:
-            return SnapshotScan(self.table, self.slices, None, pa.schema([]), None, self.require_not_removed)
+            return SnapshotScan(self.table, slices, None, pa.schema([]), None, self.require_not_removed, readers.open)
         wanted = wanted_columns(self.schema, columns)
         passes = Filter.of(filters, with_meta_columns(self.schema))
+        skipping = self.skipping
+        if skipping is not None:
+            skipping = replace(skipping, is_of_base_files=slices is not self.slices)
         return SnapshotScan(
-            self.table, self.slices, self.schema, wanted, passes, self.require_not_removed, self.skipping
+            self.table, slices, self.schema, wanted, passes, self.require_not_removed, readers.open, skipping
         )
 
-    def read(self, columns: Sequence[str] | None = None, filters: object = None) -> pa.Table:
+    def _slices_of(self, query: Query | str) -> Mapping[FileGroupId, FileSlice]:
+        if query not in set(Query):
+            raise InvalidInputError(
+                f"there is no such query: query={query!r}", remedy=f"choose one of {', '.join(Query)}"
+            )
+        if query == Query.SNAPSHOT or self.table.properties.table_type == COPY_ON_WRITE:
+            return self.slices
+        return {group: one.without_logs() for group, one in self.slices.items() if one.base is not None}
+
+    def read(
+        self, columns: Sequence[str] | None = None, filters: object = None, query: Query | str = Query.SNAPSHOT
+    ) -> pa.Table:
         """All records at once; arguments and errors are those of ``scan`` and ``SnapshotScan.to_table``."""
-        return self.scan(columns, filters).to_table()
+        return self.scan(columns, filters, query).to_table()
 
 
 def told_of_now(table: TableDefinition, tell: Callable[[Snapshot], Told]) -> Told:

@@ -24,7 +24,7 @@ from rli.index.bloom.sought_keys import SoughtKeys
 from rli.index.bloom.table_index import BloomIndex
 from rli.model import Step
 from rli.table.table import opened_table
-from rli.view.file_slice_reader import FileSliceReader
+from rli.view.slice_reader import SliceReader
 from tests.support.tables import live_files, records, rewrite_in_row_groups, rows_of
 
 KEYS = st.text(st.sampled_from("abz~\x00é퟿\ue000ﬁ\uffff\U00010000\U0001f600"), max_size=4)
@@ -202,7 +202,7 @@ def test_cached_statistics_are_bounded_and_local(tmp_path: Path) -> None:
         (file_slice,) = snapshot.slices.of_partitions({partition_path})
         with snapshot.reader(file_slice) as reader:
 
-            def opened() -> FileSliceReader:
+            def opened() -> SliceReader:
                 reads.append(partition_path)
                 return reader
 

@@ -11,7 +11,7 @@ import pytest
 
 import rli
 from rli.table.table import opened_table
-from rli.view.file_slice_reader import FileSliceReader
+from rli.view.slice_reader import SliceReader
 from tests.support.histories import SCHEMA, Layout, trip
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import NEWEST, with_hudi, write_options
@@ -123,7 +123,7 @@ def test_keys_are_found_by_hudis_filters(engine: HudiEngine, tmp_path: Path, fil
     assert table.read().num_rows == len(keys) + len(foreign)
 
 
-def _readers(table: rli.Table) -> Iterator[FileSliceReader]:
+def _readers(table: rli.Table) -> Iterator[SliceReader]:
     snapshot = opened_table(table).snapshot()
     for file_slice in snapshot.slices.values():
         with snapshot.reader(file_slice) as reader:

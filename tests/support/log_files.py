@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,13 @@ class Listed:
         return 1.0
 
 
+class Stated(Snapshot):
+    """A state whose listing tells the live slices, log files included."""
+
+    def live_slices(self, slices: Sequence[FileSlice]) -> dict[FileGroupId, FileSlice]:
+        return {found.group: found for found in slices}
+
+
 def log_name(group: FileGroupId, instant: str, version: int = 1) -> str:
     """The name of a log file of a file group."""
     return str(LogFileName(group.file_id, instant, version, "0-0-0"))
@@ -69,7 +77,7 @@ def append_log(table: Table, partition_path: str, size: int = 10) -> WriteStat:
 def with_slice(snapshot: Snapshot, changed: FileSlice) -> Snapshot:
     """The state with another slice of a file group."""
     others = (found for found in snapshot.slices.values() if found.group != changed.group)
-    return replace(snapshot, listing=Listed((*others, changed)))
+    return Stated(snapshot.table, snapshot.timeline, Listed((*others, changed)))
 
 
 def with_logs(snapshot: Snapshot, group: FileGroupId, *names: str) -> Snapshot:

@@ -26,7 +26,7 @@ from rli.cli.output import (
 )
 from rli.hudi.timeline.instant import InstantState
 from rli.index.contract import LOOKUP_SECONDS
-from rli.model import ChangeImages, Scope
+from rli.model import ChangeImages, Query, Scope
 from rli.reads.changes.table_changes import POSITION
 from rli.settings import TableSettings
 from rli.sizes import human_bytes
@@ -155,6 +155,10 @@ def read(
         str | None,
         typer.Option("--as-of", metavar="INSTANT", help="Read the table as of an instant, or an ISO time in UTC."),
     ] = None,
+    query: Annotated[
+        Query,
+        typer.Option(help="Of merge-on-read tables: merge log files, or read base files alone."),
+    ] = Query.SNAPSHOT,
     output: OutputOption = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how many files each step leaves out instead of the records.")
@@ -170,10 +174,10 @@ def read(
         require_output(output)
     snapshot = opened_table(rli.open_table(table)).snapshot(as_of)
     if explain:
-        explanation = snapshot.scan(split_columns(columns) or None, where).explain()
+        explanation = snapshot.scan(split_columns(columns) or None, where, query).explain()
         report(explanation, as_json=as_json, render=lambda: _print_explanation(explanation))
         return
-    _give(snapshot.read(split_columns(columns) or None, where), limit, output, as_json=as_json)
+    _give(snapshot.read(split_columns(columns) or None, where, query), limit, output, as_json=as_json)
 
 
 def changes(

@@ -15,7 +15,7 @@ from rli.hudi.log_file import avro_values
 from rli.hudi.log_file.avro_plan import AvroNode
 from rli.hudi.log_file.avro_values import Parts
 
-_END: Final = pa.scalar(b"\0")
+_END: Final = b"\0"
 
 
 def encoded(node: AvroNode, column: pa.Array) -> Parts:
@@ -99,7 +99,9 @@ def _list(node: AvroNode, column: pa.Array) -> Parts:
     buffers = [None, pa.py_buffer(np.ascontiguousarray(starts[bounds])), items.buffers()[2]]
     together = pa.BinaryArray.from_buffers(pa.binary(), len(column), buffers)
     block = pc.if_else(pc.equal(counts, 0), pa.scalar(b""), avro_values.numbers(counts))
-    end = _END if not column.null_count else pc.if_else(column.is_valid(), _END, pa.scalar(b""))
+    end = pa.scalar(_END)
+    if column.null_count:
+        end = pc.if_else(column.is_valid(), end, pa.scalar(b""))
     return [block, together, end]
 
 

@@ -7,7 +7,7 @@ the archive, and ``_version_``, which says which version counts. A file exists f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,21 +90,31 @@ class History:
         Raises:
             CorruptTableError: the manifest or a file cannot be read; names it.
         """
-        found: set[tuple[str, str]] = set()
+        return set(self._columns("instantTime", "action", since=time))
+
+    def completion_times(self) -> dict[str, str]:
+        """Time → completion time of the instants; those that Hudi archived without one are left out.
+
+        Raises:
+            CorruptTableError: the manifest or a file cannot be read; names it.
+        """
+        return {time: completed for time, completed in self._columns("instantTime", "completionTime") if completed}
+
+    def _columns(self, first: str, second: str, *, since: str = "") -> Iterator[tuple[str, str]]:
+        """Two columns of the instants in the files that go up to a time or beyond it."""
         for file in self._files(self._latest_version()):
             name = str(file["fileName"])
-            if name.split("_")[1] < time:
+            if name.split("_")[1] < since:
                 continue
             try:
                 with self.storage.filesystem.open_input_file(self.storage.full_path(self._path(name))) as source:
-                    rows = pq.read_table(source, columns=["instantTime", "action"])
+                    rows = pq.read_table(source, columns=[first, second])
             except (OSError, pa.ArrowException) as error:
                 raise CorruptTableError(
                     f"a file of the timeline's archive cannot be read: file={self._path(name)} ({error})",
                     remedy="restore it from a backup",
                 ) from error
-            found.update(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-        return found
+            yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
 
     def add(self, name: str, size: int, create: Callable[[str, bytes], bool]) -> None:
         """Let a file count that lies in the folder; may be repeated.

@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import Final
 
 from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.hudi.timeline.archive_history import History
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import (
     ACTIONS,
@@ -166,6 +167,24 @@ class Timeline:
             CorruptTableError: its file cannot be read; names it.
         """
         return _read_undone(self.storage, instant.action, self.layout.path(instant.file_name), instant.size)
+
+    def completion_of(self, time: str) -> str:
+        """When a write completed, as the active timeline tells, or the archive; else the time itself.
+
+        Raises:
+            CorruptTableError: the archive cannot be read; names the file.
+        """
+        return self._completion_times.get(time) or self._archived_completions.get(time, time)
+
+    @cached_property
+    def _completion_times(self) -> dict[str, str]:
+        return {write.time: write.completion_time for write in self.completed_writes if write.completion_time}
+
+    @cached_property
+    def _archived_completions(self) -> dict[str, str]:
+        if not self.layout.keeps_completion_times:
+            return {}
+        return History(self.storage, self.layout.archive_folder).completion_times()
 
     @cached_property
     def write_times(self) -> frozenset[str]:

@@ -9,8 +9,9 @@ from threading import Lock
 from typing import Final, Protocol
 
 from rli.hudi.bloom_filter import BloomFilter
-from rli.view.file_slice_reader import FileSliceReader, only_base_file
+from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
+from rli.view.slice_reader import SliceReader
 
 _KEPT_BYTES: Final = 64 * 1024 * 1024
 """Of statistics that an index keeps: those of files with about 12 million records."""
@@ -39,7 +40,7 @@ class KeyStatistics:
 class KeyStatisticsSource(Protocol):
     """Where statistics come from: the footers of base files, or later the table's metadata table. Picklable."""
 
-    def of(self, file_slice: FileSlice, opened: Callable[[], FileSliceReader]) -> KeyStatistics:
+    def of(self, file_slice: FileSlice, opened: Callable[[], SliceReader]) -> KeyStatistics:
         """Of one file slice. Threads may ask at the same time.
 
         Args:
@@ -66,7 +67,10 @@ class FooterStatistics:
         self._bytes = 0
         self._lock = Lock()
 
-    def of(self, file_slice: FileSlice, opened: Callable[[], FileSliceReader]) -> KeyStatistics:
+    def of(self, file_slice: FileSlice, opened: Callable[[], SliceReader]) -> KeyStatistics:
+        if file_slice.logs:
+            # No footer knows the keys of log files.
+            return KeyStatistics(None, None)
         path = only_base_file(file_slice).path
         with self._lock:
             if path in self._kept:

@@ -21,8 +21,8 @@ from rli.index.table_files.locator import KeyColumnLocator, locations_in
 from rli.locations import LOCATION_SCHEMA
 from rli.tasks import InThreads
 from rli.telemetry import events, metrics
-from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice
+from rli.view.slice_reader import SliceReader
 from rli.view.snapshot import Snapshot
 
 
@@ -112,17 +112,17 @@ class BloomLocator(KeyColumnLocator, PruningLocator):
         return located
 
     @contextmanager
-    def _opened(self, file_slice: FileSlice) -> Iterator[Callable[[], FileSliceReader]]:
+    def _opened(self, file_slice: FileSlice) -> Iterator[Callable[[], SliceReader]]:
         """Opens a file slice when it is called first."""
         with ExitStack() as stack:
             yield cache(lambda: stack.enter_context(self.snapshot.reader(file_slice)))
 
-    def _claimed(self, file_slice: FileSlice, sought: _Sought, opened: Callable[[], FileSliceReader]) -> pa.Array:
+    def _claimed(self, file_slice: FileSlice, sought: _Sought, opened: Callable[[], SliceReader]) -> pa.Array:
         """The sought keys that a file slice may hold."""
         keys = sought.in_partition(file_slice.group.partition_path)
         return _no_keys() if keys is None else keys.in_slice(self._statistics.of(file_slice, opened))
 
-    def _compared(self, reader: FileSliceReader, record_keys: pa.Array) -> pa.Array:
+    def _compared(self, reader: SliceReader, record_keys: pa.Array) -> pa.Array:
         """Those of some keys that a file slice holds."""
         columns = self.snapshot.key_columns(reader.schema)
         found = [keys for keys, _ in reader.find(record_keys, columns, pa.schema([]))]

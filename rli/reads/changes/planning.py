@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 import pyarrow as pa
 
 from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.hudi.table_features import require_copy_on_write
 from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.model import FileGroupId
 from rli.reads.changes.completions import CompletedWrite, Completions
@@ -98,7 +99,9 @@ def plan_range(table: TableDefinition, since: object, until: object) -> RangePla
     Raises:
         InstantNotFoundError: commits of the range were archived, their files cleaned, or a commit before it was undone.
         CorruptTableError: a file of the present state is lost, or a commit cannot be read.
+        UnsupportedTableError: the table is merge-on-read.
     """
+    require_copy_on_write(table.properties, "tell their changes")
     return read_again(table, lambda table: _planned(table, since, until))
 
 

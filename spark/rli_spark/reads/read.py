@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 from pyspark.sql.types import StructType
 
-from rli import Table
+from rli import Query, Table
 from rli.errors import InvalidInputError
 from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
@@ -27,6 +27,7 @@ from rli.view.stored_types import slices_by_types
 from rli_spark.reads.filters import Condition, passing, require_portable
 from rli_spark.reads.hadoop_paths import hadoop_paths
 from rli_spark.reads.listing import listing_in_few_tasks
+from rli_spark.reads.merged import merged_records
 from rli_spark.reads.point_reads import look_up
 from rli_spark.session.arguments import require_session_and_table
 from rli_spark.session.batches import spark_schema
@@ -45,6 +46,7 @@ def read(
     *,
     keys: DataFrame | None = None,
     timeout: float = LOOKUP_SECONDS,
+    query: Query | str = Query.SNAPSHOT,
 ) -> DataFrame:
     """The table's records, now or as of an instant, read at Spark's native speed from exactly the live files.
 
@@ -62,6 +64,7 @@ def read(
         as_of: an instant of the timeline, or a time; not with ``keys``, since the index knows the present alone.
         keys: has the table's record-key columns; others are passed over.
         timeout: of the look-ups of ``keys``, as for ``tag``.
+        query: as for ``Table.read``. File groups with log files are merged in tasks of Python.
 
     Raises:
         InvalidInputError: ``columns`` is a text, ``filters`` is not understood or a pyarrow expression, ``keys`` is no
@@ -78,7 +81,7 @@ def read(
             )
         return _read_keys(table, keys, columns, filters, timeout)
     require_portable(filters)
-    return opened_table(table).told(as_of, lambda snapshot: _read_state(spark, snapshot, columns, filters))
+    return opened_table(table).told(as_of, lambda snapshot: _read_state(spark, snapshot, columns, filters, query))
 
 
 def _read_state(
@@ -86,29 +89,36 @@ def _read_state(
     snapshot: Snapshot,
     columns: Sequence[str] | None,
     filters: str | Sequence[Condition | Sequence[Condition]] | None,
+    query: Query | str,
 ) -> DataFrame:
     if snapshot.schema is None:
         return spark.createDataFrame([], StructType())
     full = with_meta_columns(snapshot.schema)
-    scan = snapshot.scan(columns, filters)
+    scan = snapshot.scan(columns, filters, query)
     live = scan.matching_slices()
-    if not live:
-        frame = spark.createDataFrame([], spark_schema(full))
-    else:
-        storage = snapshot.table.storage
-        by_types = slices_by_types(storage, live, full)
-        try:
-            with listing_in_few_tasks(spark, len(live)):
-                frame = reduce(DataFrame.union, (_files(spark, storage, one, stored, full) for stored, one in by_types))
-        except AnalysisException:
-            # Spark looks for the files at once.
-            snapshot.require_not_removed(live)
-            raise
+    names = scan.schema.names if scan.filter is None else _tested_names(scan.schema.names, scan.filter)
+    types = pa.schema([full.field(name) for name in names])
+    frame = _columns_of(_of_base_files(spark, snapshot, [one for one in live if not one.logs], full), names)
+    logged = [one for one in live if one.logs]
+    if logged:
+        frame = frame.union(merged_records(spark, scan, logged, types))
     if scan.filter is not None:
-        names = _tested_names(scan.schema.names, scan.filter)
-        types = pa.schema([full.field(name) for name in names])
-        frame = passing(_columns_of(frame, names), scan.filter, types)
+        frame = passing(frame, scan.filter, types)
     return _columns_of(frame, scan.schema.names)
+
+
+def _of_base_files(spark: SparkSession, snapshot: Snapshot, live: Sequence[FileSlice], full: pa.Schema) -> DataFrame:
+    if not live:
+        return spark.createDataFrame([], spark_schema(full))
+    storage = snapshot.table.storage
+    by_types = slices_by_types(storage, live, full)
+    try:
+        with listing_in_few_tasks(spark, len(live)):
+            return reduce(DataFrame.union, (_files(spark, storage, one, stored, full) for stored, one in by_types))
+    except AnalysisException:
+        # Spark looks for the files at once.
+        snapshot.require_not_removed(live)
+        raise
 
 
 def _files(

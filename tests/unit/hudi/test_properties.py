@@ -166,8 +166,8 @@ def test_real_tables_pass_or_fail_checks(tmp_path: Path, name: str) -> None:
     file_name = name.rpartition("/")[2]
     assert f"v{properties.version}_" in file_name
     assert properties.layout_version == (1 if properties.version == 6 else 2)
-    readable = "/cow/" in name and "lance" not in name
-    writable = readable and "timebased" not in name and "no_metafields" not in name
+    readable = "lance" not in name
+    writable = readable and "/cow/" in name and "timebased" not in name and "no_metafields" not in name
     assert _passes(properties, require_readable) == readable
     assert _passes(properties, require_writable) == writable
 
@@ -184,7 +184,7 @@ def _passes(properties: TableProperties, check: object) -> bool:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({Key.TYPE: "MERGE_ON_READ"}, "copy-on-write"),
+        ({Key.TYPE: "OTHER"}, "type=OTHER"),
         ({Key.VERSION: "5"}, "version=5"),
         ({Key.VERSION: "7"}, "version=7"),
         ({Key.LAYOUT_VERSION: "2"}, "layout_version=2"),
@@ -200,6 +200,7 @@ def test_unreadable_tables_name_their_reason(changes: dict[str, str], reason: st
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
+        ({Key.TYPE: "MERGE_ON_READ"}, "only copy-on-write tables are written"),
         ({Key.PRECOMBINE_FIELD: "ts,offset"}, "several ordering fields"),
         ({Key.MERGE_MODE: "CUSTOM"}, "custom merging"),
         ({Key.PARTIAL_UPDATE_MODE: "IGNORE_DEFAULTS"}, "partial updates"),

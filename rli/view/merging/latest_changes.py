@@ -1,0 +1,104 @@
+"""The last change of each key in log files: the changes are folded among themselves, before they meet the base file.
+
+A change is a row of a key, its ordering value in comparable form, whether it is a delete that wins over all changes before,
+whether it comes from a block of records, and the position of its record; a delete has none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rli.view.merging.ordering import ranks
+
+KEY: Final = "key"
+ORDERING: Final = "ordering"
+ALWAYS: Final = "always"
+OF_RECORDS: Final = "of_records"
+POSITION: Final = "position"
+
+NO_RECORD: Final = -1
+"""Position of a delete."""
+
+_FEW_CHANGES: Final = 65_536
+"""They are not worth a fold of their own."""
+
+
+def changes(
+    keys: pa.Array, ordering: pa.Array, always: NDArray[np.bool_], positions: NDArray[np.int64], *, of_records: bool
+) -> pa.Table:
+    """Changes in their order, of one block; each array of shape (n,)."""
+    columns = [keys, ordering, pa.array(always), pa.repeat(pa.scalar(of_records), len(keys)), pa.array(positions)]
+    return pa.table(columns, names=[KEY, ORDERING, ALWAYS, OF_RECORDS, POSITION])
+
+
+class LatestChanges:
+    """Folds changes as they come; memory is bounded by the distinct keys, and a batch.
+
+    Args:
+        ordering: type of the comparable ordering values; ``pa.null()`` if the last change of a key always counts.
+    """
+
+    def __init__(self, ordering: pa.DataType) -> None:
+        self._is_ordered = not pa.types.is_null(ordering)
+        flags = [(ALWAYS, pa.bool_()), (OF_RECORDS, pa.bool_())]
+        self._folded = pa.schema(
+            [(KEY, pa.string()), (ORDERING, ordering), *flags, (POSITION, pa.int64())]
+        ).empty_table()
+        self._pending: list[pa.Table] = []
+        self._waiting = 0
+
+    def add(self, some: pa.Table) -> None:
+        """Take changes, as ``changes`` makes them, that come after all before."""
+        self._pending.append(some)
+        self._waiting += some.num_rows
+        if self._waiting > max(_FEW_CHANGES, self._folded.num_rows):
+            self.folded()
+
+    def folded(self) -> pa.Table:
+        """The last change of each key, in any order."""
+        if self._pending:
+            every = pa.concat_tables([self._folded, *self._pending]).combine_chunks()
+            self._folded = every.take(pa.array(self._last(every))).combine_chunks()
+            self._pending, self._waiting = [], 0
+        return self._folded
+
+    def _last(self, every: pa.Table) -> NDArray[np.intp]:
+        """Rows of the changes that count."""
+        codes = every[KEY].combine_chunks().dictionary_encode().indices.to_numpy()
+        rows = np.arange(len(codes))
+        if not self._is_ordered:
+            return _last_rows(codes, rows)
+        always = every[ALWAYS].to_numpy()
+        if always.any():
+            rows = rows[_counting(codes, always, every[OF_RECORDS].to_numpy())]
+        order = np.lexsort((ranks(every[ORDERING].combine_chunks())[rows], ~always[rows], codes[rows]))
+        rows = rows[order]
+        return rows[np.flatnonzero(np.append(np.diff(codes[rows]) != 0, True))] if len(rows) else rows
+
+
+def _counting(codes: NDArray[np.int32], always: NDArray[np.bool_], of_records: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which changes count beside the deletes that always win.
+
+    Of the changes of a key, nothing before the last such delete counts. It stays until a record follows, whose ordering value
+    does not matter; other deletes in between say nothing new.
+    """
+    rows, keys = np.arange(len(codes)), codes.max(initial=-1) + 1
+    deleted = np.full(keys, -1)
+    deleted[codes[always]] = rows[always]
+    again = np.flatnonzero(of_records & (rows > deleted[codes]))[::-1]
+    reborn = np.full(keys, len(codes))
+    # Of equal codes, the last assignment counts.
+    reborn[codes[again]] = again
+    is_deleted = deleted[codes] >= 0
+    return ~is_deleted | (rows == deleted[codes]) | (rows >= reborn[codes])
+
+
+def _last_rows(codes: NDArray[np.int32], rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    last = np.zeros(codes.max(initial=-1) + 1, np.intp)
+    # Of equal codes, the last assignment counts.
+    last[codes] = rows
+    return last

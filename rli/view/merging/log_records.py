@@ -1,0 +1,139 @@
+"""The records of log blocks, by columns: as changes that are to be folded, and as records of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.errors import UnsupportedTableError
+from rli.hudi.log_file.avro_block import avro_records
+from rli.hudi.log_file.delete_records import ORDERING, RECORD_KEY, deleted_records
+from rli.hudi.log_file.form import BlockKind
+from rli.hudi.log_file.parquet_block import parquet_records
+from rli.hudi.meta_columns import IS_DELETED
+from rli.hudi.schema import conform
+from rli.view.key_columns import KeyColumns
+from rli.view.merging.latest_changes import NO_RECORD, changes
+from rli.view.merging.log_blocks import DataBlock
+from rli.view.merging.ordering import comparable
+
+_OPERATION: Final = "_hoodie_operation"
+_MOST_HELD: Final = 64 << 20
+"""Bytes of decoded records that are held for the second pass over the blocks; others are decoded again."""
+
+_ALWAYS: Final = 0
+"""As an ``int``, the ordering value of a delete that wins over all changes before, whatever the column's type."""
+
+
+@dataclass
+class LogRecords:
+    """The records of some blocks, read in two passes: ``changes``, then ``take``.
+
+    Attributes:
+        blocks: those that count, in order.
+        schema: of the records that are wanted.
+        keys_of: where the keys stand in records of a schema.
+        ordering: the ordering column with its type in the table; None if the last change of a key always counts.
+    """
+
+    blocks: Sequence[DataBlock]
+    schema: pa.Schema
+    keys_of: Callable[[pa.Schema], KeyColumns]
+    ordering: pa.Field | None
+    _held: dict[int, list[pa.Table]] = field(default_factory=dict)
+    _bytes: int = 0
+
+    def changes(self) -> Iterator[pa.Table]:
+        """The changes of all blocks, in order.
+
+        Raises:
+            CorruptTableError: a block is damaged.
+            UnsupportedTableError: a block has records that rli does not merge.
+        """
+        position = 0
+        for number, one in enumerate(self.blocks):
+            if one.block.kind is BlockKind.DELETE:
+                yield from map(self._deletes, deleted_records(one.block))
+                continue
+            for batch in self._records(one):
+                yield self._updates(batch, position, one)
+                position += batch.num_rows
+                self._hold(number, batch)
+
+    def take(self, positions: NDArray[np.int64]) -> Iterator[pa.Table]:
+        """The records at some positions (in rising order), made to fit the schema."""
+        start = 0
+        for number, one in enumerate(self.blocks):
+            if one.block.kind is BlockKind.DELETE:
+                continue
+            held = self._held.get(number)
+            for batch in map(self._fitting, self._records(one)) if held is None else held:
+                inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + len(batch))]
+                if len(inside):
+                    yield batch.take(pa.array(inside - start))
+                start += batch.num_rows
+
+    def _records(self, one: DataBlock) -> Iterator[pa.Table]:
+        read = avro_records if one.block.kind is BlockKind.AVRO else parquet_records
+        for batch in read(one.block):
+            yield pa.Table.from_batches([batch])
+
+    def _fitting(self, batch: pa.Table) -> pa.Table:
+        return conform(batch, self.schema)
+
+    def _hold(self, number: int, batch: pa.Table) -> None:
+        """Keep a batch for the second pass, unless those kept have too many bytes."""
+        if self._bytes < _MOST_HELD:
+            fitting = self._fitting(batch)
+            self._held.setdefault(number, []).append(fitting)
+            self._bytes += fitting.nbytes
+        if self._bytes >= _MOST_HELD:
+            # A block is held as a whole.
+            self._held.pop(number, None)
+
+    def _updates(self, batch: pa.Table, position: int, one: DataBlock) -> pa.Table:
+        if _OPERATION in batch.column_names:
+            raise UnsupportedTableError(
+                f"records of a log file tell their operation, rli does not merge that: file={one.path} column={_OPERATION}",
+                remedy="let Hudi compact the table",
+            )
+        columns = self.keys_of(batch.schema)
+        keys = columns.keys_of(conform(batch.select(columns.schema.names), columns.schema))
+        positions = np.arange(position, position + batch.num_rows)
+        is_deleted = np.zeros(batch.num_rows, np.bool_)
+        if IS_DELETED in batch.column_names:
+            is_deleted = pc.fill_null(batch[IS_DELETED].combine_chunks(), False).to_numpy(zero_copy_only=False)
+            positions = np.where(is_deleted, NO_RECORD, positions)
+        if self.ordering is None:
+            return changes(keys, pa.nulls(batch.num_rows), np.zeros_like(is_deleted), positions, of_records=True)
+        values = conform(batch, pa.schema([self.ordering]))[0].combine_chunks()
+        return changes(keys, comparable(values), is_deleted & _always(values), positions, of_records=True)
+
+    def _deletes(self, deleted: pa.RecordBatch) -> pa.Table:
+        values = deleted[ORDERING]
+        positions = np.full(len(values), NO_RECORD)
+        if self.ordering is None:
+            return changes(
+                deleted[RECORD_KEY], pa.nulls(len(values)), np.zeros(len(values), np.bool_), positions, of_records=False
+            )
+        always = _always(values)
+        if always.all():
+            # In tables whose ordering values are no numbers, the 0 is of no type of theirs.
+            values = pa.nulls(len(values), self.ordering.type)
+        fitting = conform(pa.table([values], names=[self.ordering.name]), pa.schema([self.ordering]))
+        return changes(
+            deleted[RECORD_KEY], comparable(fitting[0].combine_chunks()), always, positions, of_records=False
+        )
+
+
+def _always(values: pa.Array) -> NDArray[np.bool_]:
+    """Of the ordering values of deletes, which let a delete win over all changes before: none, and 0 as an ``int``."""
+    if values.type != pa.int32():
+        return np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+    return np.asarray(pc.fill_null(pc.equal(values, _ALWAYS), True).to_numpy(zero_copy_only=False))

@@ -1,0 +1,84 @@
+"""A file slice with log files, merged by columns.
+
+The log files' changes are folded to one for each key. Then the base file's records are read once: those that a change
+replaces or deletes are left out. The records of changes that won come last. So no record is held in memory but those of a
+batch; of the log files, the keys are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.view.merging.latest_changes import ALWAYS, KEY, NO_RECORD, ORDERING, POSITION, LatestChanges
+from rli.view.merging.log_records import LogRecords
+from rli.view.merging.ordering import comparable, comparable_type, is_at_least
+
+
+@dataclass
+class Merge:
+    """The merge of one slice, in this order: ``replace`` for all records of the base file, then ``added``.
+
+    Attributes:
+        latest: the last change of each key.
+        is_ordered: whether ordering values count.
+    """
+
+    latest: pa.Table
+    is_ordered: bool
+    _met: NDArray[np.bool_] = field(init=False)
+    _lost: NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._met = np.zeros(self.latest.num_rows, np.bool_)
+        self._lost = np.zeros(self.latest.num_rows, np.bool_)
+        self._keys = self.latest[KEY].combine_chunks()
+
+    @classmethod
+    def of(cls, logs: LogRecords, record_keys: pa.Array | None) -> Merge:
+        """Read the changes of log files, of some keys, or of all."""
+        latest = LatestChanges(pa.null() if logs.ordering is None else comparable_type(logs.ordering.type))
+        for some in logs.changes():
+            wanted = some if record_keys is None else some.filter(pc.is_in(some[KEY], value_set=record_keys))
+            latest.add(wanted)
+        return cls(latest.folded(), logs.ordering is not None)
+
+    @property
+    def keys(self) -> int:
+        """Number of the keys that log files change."""
+        return len(self._keys)
+
+    def kept(self, keys: pa.Array, ordering: pa.Array | None) -> NDArray[np.bool_]:
+        """Which records of the base file stay as they are, shape (n,).
+
+        Args:
+            keys: of the next records, shape (n,).
+            ordering: their ordering values, shape (n,); None if these do not count.
+        """
+        found = pc.index_in(keys, value_set=self._keys)
+        rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+        numbers = found.drop_null().to_numpy()
+        # Of records that repeat a key, Hudi merges the first one.
+        numbers, firsts = np.unique(numbers, return_index=True)
+        is_first = ~self._met[numbers]
+        numbers, rows = numbers[is_first], rows[firsts][is_first]
+        self._met[numbers] = True
+        kept = np.ones(len(keys), np.bool_)
+        if ordering is None or not len(rows):
+            kept[rows] = False
+            return kept
+        changes = self.latest.take(pa.array(numbers))
+        stored = comparable(ordering.take(pa.array(rows)))
+        wins = is_at_least(changes[ORDERING].combine_chunks(), stored) | changes[ALWAYS].to_numpy()
+        kept[rows[wins]] = False
+        self._lost[numbers[~wins]] = True
+        return kept
+
+    def added(self) -> NDArray[np.int64]:
+        """Positions of the records that log files add, or put in the place of others; in rising order."""
+        positions = self.latest[POSITION].to_numpy()
+        return np.sort(positions[~self._lost & (positions != NO_RECORD)])

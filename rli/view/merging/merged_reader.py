@@ -1,0 +1,208 @@
+"""Reads the records of a file slice with log files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rli.errors import CorruptTableError
+from rli.hudi.avro_schema import from_avro
+from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.log_file.form import Header
+from rli.storage import Storage
+from rli.view.file_slice_reader import FileSliceReader
+from rli.view.file_slices import DataFile, FileSlice
+from rli.view.key_columns import KeyColumns
+from rli.view.merging.log_blocks import DataBlock, data_blocks
+from rli.view.merging.log_records import LogRecords
+from rli.view.merging.merge import Merge
+from rli.view.merging.rules import MergeRules
+
+_MOST_TOGETHER: Final = 32 << 20
+"""Bytes of the base file's records that are merged at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTable:
+    """What the merge of a slice must know of its table.
+
+    Attributes:
+        storage: of the table.
+        rules: of the merge.
+        schema: of the records, with meta columns.
+        key_columns: where the keys of records with a stored schema stand.
+    """
+
+    storage: Storage
+    rules: MergeRules
+    schema: pa.Schema
+    key_columns: Callable[[pa.Schema], KeyColumns]
+
+    @property
+    def ordering(self) -> pa.Field | None:
+        """The column of ordering values; None if the later record always wins."""
+        name = self.rules.ordering
+        return self.schema.field(name) if name is not None and name in self.schema.names else None
+
+
+class MergedReader:
+    """Reads the merged records of one slice, as ``SliceReader`` says.
+
+    Memory is bounded by a batch, a row group's columns, the keys of the log files, and the greatest block of a log file.
+
+    Args:
+        table: of the slice.
+        file_slice: the slice, with log files.
+
+    Raises:
+        CorruptTableError: a file is missing or damaged. All methods raise it.
+        UnsupportedTableError: a log file holds what rli does not merge. All methods raise it.
+    """
+
+    def __init__(self, table: MergedTable, file_slice: FileSlice) -> None:
+        self._table = table
+        self._slice = file_slice
+        with ExitStack() as opened:
+            self._blocks = self._open_logs(opened)
+            self._base = self._open_base(opened)
+            self._opened = opened.pop_all()
+
+    def _open_logs(self, opened: ExitStack) -> list[DataBlock]:
+        storage, files = self._table.storage, []
+        for file in self._slice.logs:
+            try:
+                source = storage.filesystem.open_input_file(storage.full_path(file.path))
+            except FileNotFoundError as error:
+                raise CorruptTableError(
+                    f"a log file is missing: file={file.path}",
+                    remedy="restore it from a backup, or go back to before its commit with Hudi",
+                ) from error
+            files.append((_whole(file, opened.enter_context(source)), source))
+        return data_blocks(files, self._slice.seen)
+
+    def _open_base(self, opened: ExitStack) -> FileSliceReader | None:
+        if self._slice.base is None:
+            return None
+        return opened.enter_context(FileSliceReader(self._table.storage, self._slice.without_logs()))
+
+    @property
+    def rows(self) -> int:
+        """Records in the slice; the keys are read for it."""
+        first = self._table.schema.field(0)
+        return sum(batch.num_rows for batch in self.batches(pa.schema([first])))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the records as they are stored: in the base file, or in the first block if there is none."""
+        if self._base is not None:
+            return self._base.schema
+        schemas = (one.block.headers[Header.SCHEMA] for one in self._blocks if Header.SCHEMA in one.block.headers)
+        first = next(schemas, None)
+        return self._table.schema if first is None else from_avro(first)
+
+    @property
+    def bloom_filter(self) -> BloomFilter | None:
+        """None: that of the base file knows no keys of log files."""
+        return None
+
+    def key_range(self, columns: KeyColumns) -> tuple[str, str] | None:  # noqa: ARG002  (as in the protocol)
+        """None: the base file's does not hold for log files."""
+        return None
+
+    @property
+    def written_key_range(self) -> tuple[str, str] | None:
+        """None: see ``key_range``."""
+        return None
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The merged records in batches, made to fit ``schema``: first those of the base file, then those of log files."""
+        logs = self._logs(schema)
+        merge = Merge.of(logs, None)
+        if self._base is not None:
+            columns = self._table.key_columns(self._base.schema)
+            needed = self._needed(schema, columns)
+            for batch in _put_together(self._base.batches(needed), merge.keys):
+                kept = merge.kept(columns.keys_of(_only(batch, columns.schema)), self._ordering_of(batch))
+                yield _only(batch.filter(pa.array(kept)), schema)
+        yield from logs.take(merge.added())
+
+    def find(
+        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema
+    ) -> Iterator[tuple[pa.Array, pa.Table]]:
+        """The merged records of some distinct keys: those of the base file are read as ``FileSliceReader.find`` reads them."""
+        logs = self._logs(self._needed(schema, columns))
+        merge = Merge.of(logs, record_keys)
+        if self._base is not None:
+            for keys, batch in self._base.find(record_keys, columns, self._needed(schema, columns)):
+                kept = pa.array(merge.kept(keys, self._ordering_of(batch)))
+                yield keys.filter(kept), _only(batch.filter(kept), schema)
+        for batch in logs.take(merge.added()):
+            yield columns.keys_of(_only(batch, columns.schema)), _only(batch, schema)
+
+    def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
+        """The merged records at some positions (in rising order), made to fit ``schema``."""
+        start = 0
+        for batch in self.batches(schema):
+            end = start + batch.num_rows
+            inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, end)]
+            if len(inside):
+                yield batch.take(pa.array(inside - start))
+            start = end
+
+    def close(self) -> None:
+        """Close the files."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _logs(self, schema: pa.Schema) -> LogRecords:
+        return LogRecords(self._blocks, schema, self._table.key_columns, self._table.ordering)
+
+    def _needed(self, schema: pa.Schema, columns: KeyColumns) -> pa.Schema:
+        """The wanted columns, those of the keys, and that of ordering values."""
+        ordering = self._table.ordering
+        fields = [*schema, *columns.schema, *([] if ordering is None else [ordering])]
+        return pa.schema({field.name: field for field in reversed(fields)}.values())
+
+    def _ordering_of(self, batch: pa.Table) -> pa.Array | None:
+        ordering = self._table.ordering
+        return None if ordering is None else batch[ordering.name].combine_chunks()
+
+
+def _whole(file: DataFile, source: pa.NativeFile) -> DataFile:
+    """A file as it is now: in table version 6 others append to it, and a list of files may be older than what counts."""
+    size = source.size()
+    if size < file.size:
+        raise CorruptTableError(
+            f"a log file has become shorter: file={file.path} bytes={size} listed={file.size}",
+            remedy="restore it from a backup, or go back to before its commit with Hudi",
+        )
+    return replace(file, size=size)
+
+
+def _put_together(batches: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Batches in greater ones of so many rows: all keys of the log files are hashed again for each."""
+    some, size = list[pa.Table](), 0
+    for batch in batches:
+        some.append(batch)
+        size += batch.nbytes
+        if size >= _MOST_TOGETHER or sum(map(len, some)) >= rows:
+            yield pa.concat_tables(some)
+            some, size = [], 0
+    if some:
+        yield pa.concat_tables(some)
+
+
+def _only(batch: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Some of a batch's columns."""
+    return pa.table([batch[name] for name in schema.names], schema=schema) if schema.names else batch.select([])

@@ -1,0 +1,54 @@
+"""What reads the records of a file slice, with log files or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rli.hudi.bloom_filter import BloomFilter
+from rli.view.key_columns import KeyColumns
+
+
+class SliceReader(Protocol):
+    """Reads the records of one file slice. All methods raise ``CorruptTableError`` for a file that is missing or damaged."""
+
+    @property
+    def rows(self) -> int:
+        """Records in the slice."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the records as they are stored, meta columns included where there are any."""
+
+    @property
+    def bloom_filter(self) -> BloomFilter | None:
+        """Of the stored record keys; None if the slice has none."""
+
+    def key_range(self, columns: KeyColumns) -> tuple[str, str] | None:
+        """The least and the greatest record key, in the order of their bytes; None if nobody tells without reading them."""
+
+    @property
+    def written_key_range(self) -> tuple[str, str] | None:
+        """The least and the greatest record key as the writer has noted them; None if it has not."""
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The records in batches, made to fit ``schema``."""
+
+    def find(
+        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema
+    ) -> Iterator[tuple[pa.Array, pa.Table]]:
+        """The records of some distinct keys: for parts of the slice the keys found there, and their records."""
+
+    def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
+        """The records at some positions (in rising order) of those that ``batches`` gives, made to fit ``schema``."""
+
+    def close(self) -> None:
+        """Close the files."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...

@@ -1,0 +1,122 @@
+"""Merge-on-read tables while Apache Hudi writes them: after each of its steps, rli reads the records that Hudi reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+import rli
+from rli import Query
+from tests.support.histories import Layout
+from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
+from tests.support.hudi_options import NEWEST, newest_only, table_options, with_hudi
+from tests.support.hudi_rs import read_with_hudi_rs
+
+pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P56")]
+
+SCHEMA: Final = pa.schema(
+    [
+        ("id", pa.string()),
+        ("city", pa.string()),
+        ("ts", pa.int64()),
+        ("value", pa.string()),
+        ("_hoodie_is_deleted", pa.bool_()),
+    ]
+)
+
+# Letters and ordering values of changes to one key: U an update, D a record marked as deleted, X a delete by Hudi's operation.
+CHANGES: Final = [
+    "U5", "D5", "X", "U30 U20", "D50 U40", "X U5", "U30 D20", "U10", "D10", "X D9", "X D12 U11", "X U-5", "X D-5", "X U5 D3",
+    "X U5 D7", "U30 X U20", "D50 X U5", "X D9 U9", "U15 U12 D13", "D30 U20",
+]  # fmt: skip
+
+
+def options(engine: HudiEngine, *, version: int, metadata: bool) -> dict[str, str]:
+    """Of a writer; ordering values count."""
+    ordered = (
+        {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
+        if engine.version == NEWEST
+        else {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
+    )
+    return {
+        **table_options(Layout(partition_by=("city",))),
+        **ordered,
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.index.type": "SIMPLE",
+        "hoodie.compact.inline": "false",
+        "hoodie.metadata.enable": str(metadata).lower(),
+        **(STAY_ON_VERSION_6 if engine.version == NEWEST and version == 6 else {}),
+    }
+
+
+def rows(*given: tuple[str, int, str, bool]) -> pa.Table:
+    names = ("id", "ts", "value", "_hoodie_is_deleted")
+    return pa.Table.from_pylist([{**dict(zip(names, row, strict=True)), "city": "Oslo"} for row in given], SCHEMA)
+
+
+def versions(records: pa.Table) -> list[tuple[str, int, str]]:
+    found = zip(*(records[name].to_pylist() for name in ("id", "ts", "value")), strict=True)
+    return sorted(found)
+
+
+def require_equal(engine: HudiEngine, path: Path) -> None:
+    """Both queries, and filters whatever the metadata table says."""
+    table = rli.open_table(path)
+    for query in Query:
+        mine = table.read(query=query)
+        assert versions(mine) == versions(engine.read(path, {"hoodie.datasource.query.type": query}))
+        for limit in {4, 10, 20, *mine["ts"].to_pylist()[:3]}:
+            expected = [version for version in versions(mine) if version[1] >= limit]
+            assert versions(table.read(filters=f"ts >= {limit}", query=query)) == expected
+    assert versions(table.read()) == versions(read_with_hudi_rs(path))
+
+
+@newest_only
+@pytest.mark.parametrize("version", [6, 9])
+def test_changes_of_a_key_equal_hudi(engine: HudiEngine, tmp_path: Path, version: int) -> None:
+    path, given = tmp_path / "trips", options(engine, version=version, metadata=False)
+    insert = {**given, "hoodie.datasource.write.operation": "bulk_insert"}
+    delete = {**given, "hoodie.datasource.write.operation": "delete"}
+    engine.write(path, rows(*((changes, 10, "base", False) for changes in CHANGES)), insert, "overwrite")
+    for step in range(3):
+        done = {changes: changes.split()[step] for changes in CHANGES if len(changes.split()) > step}
+        removed = [key for key, change in done.items() if change == "X"]
+        changed = [(key, int(to[1:]), str(step), to[0] == "D") for key, to in done.items() if to != "X"]
+        if removed:
+            engine.write(path, rows(*((key, 0, "", False) for key in removed)), delete)
+        engine.write(path, rows(*changed), given)
+        require_equal(engine, path)
+
+
+@with_hudi("1.2.0", "0.15.0")
+def test_steps_of_a_table_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None:
+    path, given = tmp_path / "trips", options(engine, version=9, metadata=True)
+    states: dict[str, list[tuple[str, int, str]]] = {}
+
+    def write(changes: Sequence[tuple[str, int, str, bool]], more: dict[str, str] | None = None) -> None:
+        engine.write(path, rows(*changes), {**given, **(more or {})})
+        require_equal(engine, path)
+        table = rli.open_table(path)
+        states[table.history()[-1].time] = versions(table.read())
+
+    write([(f"k{number}", 10, "a", False) for number in range(9)])
+    write([("k0", 5, "b", False), ("k1", 10, "b", False), ("k2", 30, "b", False), ("k3", 30, "b", True)])
+    write([("k4", 0, "", False)], {"hoodie.datasource.write.operation": "delete"})
+    before = versions(rli.open_table(path).read())
+    write([("k2", 40, "c", False), ("k5", 40, "c", False), ("new", 1, "c", False)])
+    undone = max(states)
+    name = f"merged_{engine.version.replace('.', '_')}"
+    engine.sql(f"create table {name} using hudi location '{path}'")
+    engine.sql(f"call rollback_to_instant(table => '{name}', instant_time => '{undone}')")
+    del states[undone]
+    assert versions(rli.open_table(path).read()) == before
+    require_equal(engine, path)
+    write([("k6", 50, "d", False)], {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"})
+    write([("k6", 40, "e", False), ("k7", 40, "e", False)])
+    for instant, expected in states.items():
+        assert versions(rli.open_table(path).read(as_of=instant)) == expected
