@@ -74,8 +74,9 @@ def first_changes(snapshot: Snapshot, seen: Container[str]) -> dict[FileGroupId,
         change = snapshot.change(instant)
         for stat in change.stats:
             # The first one counts: it names the version that the earlier state had. Later writes build on versions in
-            # between.
-            found.setdefault(stat.group, FirstChange(stat.previous_instant, is_replacement=False))
+            # between. A log file of Hudi 1 names its own commit, and so no version.
+            if stat.previous_instant != instant.time:
+                found.setdefault(stat.group, FirstChange(stat.previous_instant, is_replacement=False))
         for group in change.replaced:
             found.setdefault(group, FirstChange(None, is_replacement=True))
     return found

@@ -8,6 +8,7 @@ from itertools import takewhile
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.model import FileGroupId
+from rli.view.cleaned_logs import cleaned_meanwhile, require_not_cleaned
 from rli.view.definition import TableDefinition
 from rli.view.diff import first_changes, undone_writes, was_cleaned
 from rli.view.kept_instants import KeptInstants
@@ -79,7 +80,7 @@ def _whole_from(current: Snapshot, as_of: str | None) -> Snapshot:
         if as_of is not None:
             _require_begun(current, chosen)
             require_files_as_of(current, chosen)
-        elif missing_group(current, chosen) is not None:
+        elif missing_group(current, chosen) is not None or cleaned_meanwhile(chosen, current):
             continue
         if _still_holds(current, chosen):
             # Behind the second timeline: only a difference that no later commit explains is a lost file (P41).
@@ -130,6 +131,7 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
             f"the commits of this time have left the active timeline: instant={as_of} first={first}",
             remedy="choose a later instant",
         )
+    require_not_cleaned(current, past)
     group = missing_group(current, past)
     if group is not None:
         raise InstantNotFoundError(

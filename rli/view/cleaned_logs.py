@@ -1,0 +1,47 @@
+"""Whether log files of a state may have been cleaned: no later commit names the log files that it does without."""
+
+from __future__ import annotations
+
+from rli.errors import InstantNotFoundError
+from rli.hudi.properties import COPY_ON_WRITE
+from rli.hudi.timeline.clean_metadata import CleanPlan
+from rli.hudi.timeline.instant import Action, Instant, InstantState
+from rli.hudi.timeline.timeline import Timeline
+from rli.view.snapshot import Snapshot
+
+
+def require_not_cleaned(current: Snapshot, past: Snapshot) -> None:
+    """Pass a past state of a merge-on-read table that its last clean has kept, and each state of a copy-on-write table.
+
+    Raises:
+        InstantNotFoundError: the clean does not say that it has kept the files of that state.
+        CorruptTableError: the plan of the clean cannot be read; names it.
+    """
+    clean, as_of = _last_clean(current.timeline), past.timeline.as_of
+    if _has_base_files_alone(past) or clean is None or as_of is None or as_of >= clean.time:
+        return
+    layout = current.timeline.layout
+    path = layout.pending_path(clean.time, Action.CLEAN, InstantState.REQUESTED)
+    content = past.table.storage.read_bytes(path)
+    kept = CleanPlan.from_avro(content, path).earliest_kept if content else None
+    if kept is None or as_of < kept:
+        raise InstantNotFoundError(
+            f"log files of this instant may have been cleaned: instant={as_of} clean={clean.time} first_kept={kept}",
+            remedy="choose a later instant",
+        )
+
+
+def cleaned_meanwhile(earlier: Snapshot, current: Snapshot) -> bool:
+    """Whether a clean has begun in a merge-on-read table since an earlier state, so that a list of its files may be too short."""
+    clean, former = _last_clean(current.timeline), _last_clean(earlier.timeline)
+    return not _has_base_files_alone(earlier) and clean is not None and (former is None or clean.time > former.time)
+
+
+def _has_base_files_alone(snapshot: Snapshot) -> bool:
+    return snapshot.table.properties.table_type == COPY_ON_WRITE
+
+
+def _last_clean(timeline: Timeline) -> Instant | None:
+    """In whichever state: files may be gone before it completes."""
+    cleans = (instant for instant in timeline.instants if instant.action == Action.CLEAN)
+    return max(cleans, key=lambda clean: clean.time, default=None)
