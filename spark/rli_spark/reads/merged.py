@@ -14,7 +14,9 @@ from rli_spark.planning.resources import parallelism_of
 from rli_spark.session.batches import map_numbers
 
 
-def merged_records(spark: SparkSession, scan: SnapshotScan, slices: Sequence[FileSlice], schema: pa.Schema) -> DataFrame:
+def merged_records(
+    spark: SparkSession, scan: SnapshotScan, slices: Sequence[FileSlice], schema: pa.Schema
+) -> DataFrame:
     """The records of slices with log files that pass the scan's filter, when the frame is computed.
 
     Args:
