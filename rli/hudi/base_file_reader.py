@@ -143,7 +143,7 @@ class BaseFileReader:
 
     def _chunk(self, row_group: int, column: str) -> Any:
         """What the footer says of a column of texts in a row group; None for a column that the file does not have."""
-        position = leaf_position(self._file.metadata, (column,))
+        position = leaf_position(self._file.schema_arrow, (column,))
         return None if position is None else self._file.metadata.row_group(row_group).column(position)
 
     def _present(self, schema: pa.Schema) -> list[str]:

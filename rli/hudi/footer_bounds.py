@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,7 @@ _WIDER: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float64())
 """Each holds the values of those before it, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FooterBounds:
     """The bounds of columns in the row groups of some files; a unit is a row group, in the order of the files.
 
@@ -50,10 +51,15 @@ class FooterBounds:
         kind = _leaf_type(self.schema, column)
         if kind is None or not _is_ordered(kind) or not self.footers:
             return None
-        return concat_bounds([self._of_file(footer, column, kind) for footer in self.footers])
+        files = zip(self.footers, self._stored, strict=True)
+        return concat_bounds([self._of_file(footer, stored, column, kind) for footer, stored in files])
 
-    def _of_file(self, footer: pq.FileMetaData, column: Column, kind: pa.DataType) -> ColumnBounds:
-        stored = footer.schema.to_arrow_schema()
+    @cached_property
+    def _stored(self) -> list[pa.Schema]:
+        """The schema of each file."""
+        return [footer.schema.to_arrow_schema() for footer in self.footers]
+
+    def _of_file(self, footer: pq.FileMetaData, stored: pa.Schema, column: Column, kind: pa.DataType) -> ColumnBounds:
         if column[0] not in stored.names:
             is_null = len(column) == 1 and column[0] not in self.absent
             return _unknown(kind, footer.num_row_groups, may_hold_values=not is_null)
@@ -83,9 +89,14 @@ def text_bounds(statistics: Any) -> tuple[bytes, bytes] | None:
     return (least, greatest) if isinstance(least, bytes) and isinstance(greatest, bytes) else None
 
 
-def leaf_position(footer: pq.FileMetaData, column: Column) -> int | None:
-    """Where a column that is no list, map or struct stands among a file's leaves; None if the file has no such column."""
-    place = _place(footer.schema.to_arrow_schema(), column)
+def leaf_position(stored: pa.Schema, column: Column) -> int | None:
+    """Where a column that is no list, map or struct stands among a file's leaves; None if the file has no such column.
+
+    Args:
+        stored: schema of the file.
+        column: the column.
+    """
+    place = _place(stored, column)
     return None if place is None else place[0]
 
 

@@ -72,11 +72,8 @@ def base_file_records(
     with corrupt_unless_parquet(path), storage.filesystem.open_input_file(place) as source:
         file = pq.ParquetFile(source)
         schema, statistics = file.schema_arrow, _footer_statistics(file.metadata, str(name), columns)
-        certain = {
-            column: found
-            for column, found in statistics.items()
-            if not (pa.types.is_floating(schema.field(column).type) and _holds_nan(file, column))
-        }
+        holding_nan = _holding_nan(file, [name for name in statistics if pa.types.is_floating(schema.field(name).type)])
+        certain = {column: found for column, found in statistics.items() if column not in holding_nan}
         return BaseFileRecords(certain, _bloom_filter(file.metadata, name.instant), file.metadata.num_rows)
 
 
@@ -95,7 +92,7 @@ def _footer_statistics(footer: pq.FileMetaData, file_name: str, columns: Indexed
     has_other_calendar = not _OTHER_CALENDAR.isdisjoint(footer.metadata or ())
     found, version = {}, columns.version
     for column in columns.names:
-        position = leaf_position(footer, (column,))
+        position = leaf_position(schema, (column,))
         of_column = None if position is None else bounds.of((column,))
         if position is None or of_column is None:
             continue
@@ -136,8 +133,10 @@ def _bounds(
 
 
 def _first(bounds: pa.Array, kind: pa.DataType, *, ascending: bool) -> pa.Scalar:
-    order = pc.array_sort_indices(bounds, order="ascending" if ascending else "descending")
-    return bounds.take(order[:1]).cast(kind)[0]
+    if len(bounds) > 1:
+        order = pc.array_sort_indices(bounds, order="ascending" if ascending else "descending")
+        bounds = bounds.take(order[:1])
+    return bounds.cast(kind)[0]
 
 
 def _zero(bound: Bound, zero: float) -> Bound:
@@ -170,5 +169,11 @@ def _is_before_gregorian(bounds: ColumnBounds, kind: pa.DataType) -> bool:
     return bool(least.is_valid and least.as_py() < _GREGORIAN_START)
 
 
-def _holds_nan(file: pq.ParquetFile, column: str) -> bool:
-    return any(bool(pc.any(pc.is_nan(batch.column(0))).as_py()) for batch in file.iter_batches(columns=[column]))
+def _holding_nan(file: pq.ParquetFile, columns: list[str]) -> set[str]:
+    """Those of some floating-point columns that hold NaN."""
+    return {
+        name
+        for batch in (file.iter_batches(columns=columns) if columns else ())
+        for name, values in zip(batch.schema.names, batch.columns, strict=True)
+        if pc.any(pc.is_nan(values)).as_py()
+    }
