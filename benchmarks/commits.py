@@ -16,6 +16,7 @@ import pyarrow as pa
 import rli
 from benchmarks.measuring import Outcome
 from rli.table.table import opened_table
+from tests.support.tables import turn_into_version_9
 
 _YOUNG: Final = 100
 """Commits of the table that others are compared with."""
@@ -33,19 +34,22 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     return many_commits(folder, (_YOUNG, 300) if quick else (_YOUNG, 1_000, 3_000, 10_000))
 
 
-def many_commits(folder: Path, numbers: Sequence[int], index: str | None = None) -> list[Outcome]:
+def many_commits(
+    folder: Path, numbers: Sequence[int], index: str | None = None, metadata: Sequence[str] = ()
+) -> list[Outcome]:
     """CPU time of commits, look-ups and openings, and files below ``.hoodie``.
 
     Args:
         folder: for the tables.
         numbers: of commits, ascending; from the second one on, each is compared with a table of ``_YOUNG`` commits.
         index: URL of the index, to which a name is added; by default each table has its own in LMDB.
+        metadata: partitions of Hudi's metadata table that each commit keeps, in tables of version 9; none by default.
     """
     found: list[list[Outcome]] = []
-    with _Stream(folder / "old", index and f"{index}old") as old:
+    with _Stream(folder / "old", index and f"{index}old", metadata) as old:
         for number in numbers[1:]:
             old.commit(until=number)
-            with _Stream(folder / f"young-{number}", index and f"{index}young{number}") as young:
+            with _Stream(folder / f"young-{number}", index and f"{index}young{number}", metadata) as young:
                 young.commit(until=numbers[0])
                 found.append(_compared(young, old))
     return [outcome for alike in zip(*found, strict=True) for outcome in alike]
@@ -59,9 +63,10 @@ def _compared(young: _Stream, old: _Stream) -> list[Outcome]:
     look_up, young_look_up = _medians(old.look_up, young.look_up)
     opening, young_opening = _medians(old.open, young.open)
     files, young_files = old.files(), young.files()
+    keeps = f"; keeps {', '.join(old.metadata)}" if old.metadata else ""
     about = (
         f"each commit inserts {_INSERTED} records and updates {_INSERTED}, or deletes as many, in one of {_PARTITIONS} "
-        "partitions; default maintenance"
+        f"partitions; default maintenance{keeps}"
     )
     figures = {
         "CPU of a commit, after more commits": (
@@ -104,11 +109,13 @@ class _Stream(AbstractContextManager["_Stream"]):
     Attributes:
         path: of the table.
         index: URL of its index; None for the default.
+        metadata: partitions of its metadata table.
         count: how many commits it has.
     """
 
     path: Path
     index: str | None
+    metadata: Sequence[str]
     count: int = 0
 
     def __post_init__(self) -> None:
@@ -116,6 +123,9 @@ class _Stream(AbstractContextManager["_Stream"]):
         self.table = rli.create_table(
             self.path, record_key="id", partition_by="part", ordering="at", index=self.index, small_file_size=0
         )
+        if self.metadata:
+            turn_into_version_9(self.table)
+            self.table.metadata.enable(self.metadata)
 
     def commit(self, until: int) -> None:
         while self.count < until:

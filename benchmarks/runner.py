@@ -25,6 +25,7 @@ NAMES: Final = (
     "hfile",
     "log_file",
     "skipping",
+    "metadata_upkeep",
     "point_reads",
     "changes",
     "upsert_memory",
