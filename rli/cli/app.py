@@ -13,12 +13,15 @@ from rli.cli.commands import (
     advise,
     bench,
     capacity,
+    change,
     cluster,
+    create,
     doctor,
     housekeeping,
     index,
     lease,
     metadata,
+    overwrite,
     read,
     report,
     undo,
@@ -95,7 +98,10 @@ def _root(
 
 
 demo.register(app)
+create.register(app)
 write.register(app)
+overwrite.register(app)
+change.register(app)
 undo.register(app)
 cluster.register(app)
 housekeeping.register(app)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 import pyarrow as pa
+import typer
 
-from rli.cli.engines.options import Verb, WriteOptions
+from rli.cli.engines.options import DropOptions, Verb, WriteOptions
 from rli.commit.step_clock import OnStep
-from rli.errors import SettingsError
+from rli.errors import InvalidInputError, SettingsError
 from rli.model import CommitResult
 from rli.table.table import Table
 
@@ -23,15 +24,22 @@ class EngineName(StrEnum):
     SPARK = "spark"
 
 
+EngineOption = Annotated[EngineName, typer.Option(help="local: in this process. spark: in a Spark session.")]
+
+
 class Engine(Protocol):
-    """Writes tables; ``Table.upsert``, ``Table.insert`` and ``Table.delete`` say what is promised."""
+    """Writes tables; the methods of ``Table`` say what is promised."""
 
     def write(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
-        """Upsert or insert records, as the options say."""
+        """Write records by the verb of the options."""
         ...
 
     def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
         """Remove records by key."""
+        ...
+
+    def drop(self, table: Table, partitions: Sequence[str], options: DropOptions, on_step: OnStep) -> CommitResult:
+        """Remove partitions."""
         ...
 
     def close(self) -> None:
@@ -44,7 +52,7 @@ class SupportsParquetFiles(Protocol):
     """An engine that reads Parquet files by itself, so that they need not fit into this process."""
 
     def write_parquet(self, table: Table, path: str, options: WriteOptions, on_step: OnStep) -> CommitResult:
-        """Upsert or insert the records of a file."""
+        """Write the records of a file by the verb of the options."""
         ...
 
 
@@ -57,6 +65,9 @@ class LocalEngine:
 
     def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
         return table.delete(record_keys, on_step=on_step)
+
+    def drop(self, table: Table, partitions: Sequence[str], options: DropOptions, on_step: OnStep) -> CommitResult:
+        return table.drop_partitions(partitions, **options.arguments, dry_run=options.dry_run, on_step=on_step)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -83,3 +94,13 @@ def open_engine(name: EngineName, *, small: bool = False) -> Engine:
     from rli.cli.engines.spark import SparkEngine  # noqa: PLC0415  (an optional dependency)
 
     return SparkEngine.start(small=small)
+
+
+def require_local(name: EngineName) -> None:
+    """Let a dry run through that works in this process.
+
+    Raises:
+        InvalidInputError: another engine was asked for.
+    """
+    if name is not EngineName.LOCAL:
+        raise InvalidInputError(f"a dry run works in this process: engine={name}", remedy="leave --engine out")

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rli.model import CommitResult, MissingColumns, OnDuplicates, OnExisting, OnPartitionChange
 from rli.write.operations.replacing import Partitions
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+class _Arguments:
+    """Options of one verb, a dataclass."""
+
+    __slots__ = ()
+
+    @property
+    def arguments(self: DataclassInstance) -> dict[str, Any]:
+        """Keyword arguments of the verb that every engine takes."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "dry_run"}
+
 
 @dataclass(frozen=True, slots=True)
-class UpsertOptions:
+class UpsertOptions(_Arguments):
     """How a file is upserted; ``Table.upsert`` describes each option.
 
     Attributes:
@@ -31,14 +45,9 @@ class UpsertOptions:
     metadata: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the verb that every engine takes."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "dry_run"}
-
 
 @dataclass(frozen=True, slots=True)
-class InsertOptions:
+class InsertOptions(_Arguments):
     """How a file is inserted; ``Table.insert`` describes each option.
 
     Attributes:
@@ -56,11 +65,6 @@ class InsertOptions:
     metadata: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the verb that every engine takes."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "dry_run"}
-
 
 @dataclass(frozen=True, slots=True)
 class MergeOptions(UpsertOptions):
@@ -77,7 +81,7 @@ class MergeOptions(UpsertOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class OverwriteOptions:
+class OverwriteOptions(_Arguments):
     """How partitions are overwritten; ``Table.overwrite_partitions`` describes each option.
 
     Attributes:
@@ -97,10 +101,22 @@ class OverwriteOptions:
     metadata: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the verb that every engine takes."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "dry_run"}
+
+@dataclass(frozen=True, slots=True)
+class DropOptions(_Arguments):
+    """How partitions are dropped; ``Table.drop_partitions`` describes each option.
+
+    Attributes:
+        missing_ok: whether partitions that the table lacks are no error.
+        transaction: of the caller.
+        metadata: of the caller.
+        dry_run: only tell what the drop would do; for the engine of this process.
+    """
+
+    missing_ok: bool = False
+    transaction: tuple[str, int] | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
 
 
 Verb = Callable[..., CommitResult]

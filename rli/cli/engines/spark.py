@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 import rli_spark
 from rli.cli.engines.java import is_java_there
-from rli.cli.engines.options import Verb, WriteOptions
+from rli.cli.engines.options import DropOptions, Verb, WriteOptions
 from rli.commit.step_clock import OnStep
 from rli.errors import SettingsError
 from rli.hudi.meta_columns import RECORD_KEY
@@ -88,6 +88,9 @@ class SparkEngine:
     def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
         frame = self._session.createDataFrame([(key,) for key in record_keys], f"{RECORD_KEY} string")
         return rli_spark.delete(frame, table, on_step=on_step)
+
+    def drop(self, table: Table, partitions: Sequence[str], options: DropOptions, on_step: OnStep) -> CommitResult:
+        return rli_spark.drop_partitions(self._session, table, partitions, **options.arguments, on_step=on_step)
 
     def close(self) -> None:
         self._session.stop()
