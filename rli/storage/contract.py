@@ -6,11 +6,12 @@ Reading needs no contract: ``pyarrow.fs`` reads all kinds in one way.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
+import pyarrow as pa
 from pyarrow import fs
 
 _DELETED_AT_ONCE: Final = 16
@@ -140,8 +141,10 @@ class OpenedStorage(NamedTuple):
         filesystem: reads it.
         root: the folder, as ``filesystem`` names it.
         changes: changes it.
+        read_ranges: of a file by its full path, where no file need be opened for that; see ``Storage.read_ranges``.
     """
 
     filesystem: fs.FileSystem
     root: str
     changes: FileChanges
+    read_ranges: Callable[[str, Sequence[range]], list[pa.Buffer]] | None = None

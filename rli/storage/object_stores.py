@@ -67,8 +67,9 @@ def open_object_store(location: str, options: Mapping[str, str]) -> OpenedStorag
     # Of abfss://container@account.dfs.core.windows.net/folder the container is what stands for the bucket.
     bucket, key = parts.netloc.partition("@")[0], unquote(parts.path).strip("/")
     stores = _open_bucket(location, f"{parts.scheme}://{parts.netloc}", options)
-    filesystem = fs.PyFileSystem(ObjectFileSystem(stores.store, bucket))
-    return OpenedStorage(filesystem, f"{bucket}/{key}".rstrip("/"), ObjectChanges(stores, location, key))
+    objects = ObjectFileSystem(stores.store, bucket)
+    root, changes = f"{bucket}/{key}".rstrip("/"), ObjectChanges(stores, location, key)
+    return OpenedStorage(fs.PyFileSystem(objects), root, changes, objects.read_ranges)
 
 
 def _open_bucket(location: str, url: str, options: Mapping[str, str]) -> ObjectStores:

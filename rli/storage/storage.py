@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Final
 
+import pyarrow as pa
 from pyarrow import fs
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
@@ -146,6 +147,19 @@ class Storage:
                 return stream.read()
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def read_ranges(self, path: str, ranges: Sequence[range]) -> list[pa.Buffer]:
+        """Ranges of bytes of a file that is there; what lies behind its end is left out, or is an error of the storage.
+
+        An object store is asked once for each range, or for several that lie close together.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+        if self._resolved.read_ranges is not None:
+            return self._resolved.read_ranges(self.full_path(path), ranges)
+        with self.filesystem.open_input_file(self.full_path(path)) as source:
+            return [pa.py_buffer(source.read_at(len(found), found.start)) for found in ranges]
 
     def write_bytes(self, path: str, content: bytes) -> None:
         """Write a file so that readers see the old content or all of the new."""

@@ -35,13 +35,12 @@ BATCH = [("a", "x", 2, 2.0), ("b", "y", 2, 2.0), ("new", "x", 2, 2.0)]
 
 
 def damaged(content: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
-    """A file of a request with other rows."""
-    sink = pa.BufferOutputStream()
-    rows = change(pa.ipc.open_file(pa.py_buffer(content)).read_all()).combine_chunks()
-    with pa.ipc.new_file(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    result: bytes = sink.getvalue().to_pybytes()
-    return result
+    """A file of a request with other rows in the place of its first batch."""
+    source = pa.BufferReader(content)
+    changed = _stream_of(change(pa.ipc.open_stream(source).read_all()).combine_chunks(), None)
+    end: int = source.tell()
+    assert len(changed) <= end, "the rows leave their place"
+    return changed.ljust(end, b"\0") + content[end:]
 
 
 class Damage:
@@ -65,7 +64,8 @@ def lose_a_row(rows: pa.Table) -> pa.Table:
 
 
 def repeat_a_row(rows: pa.Table) -> pa.Table:
-    return pa.concat_tables([rows.slice(0, 1), rows])
+    """In the place of another one."""
+    return pa.concat_tables([rows.slice(0, 1), rows.slice(0, rows.num_rows - 1)])
 
 
 def change_keys(rows: pa.Table) -> pa.Table:
@@ -135,11 +135,10 @@ def _read_damaged(folder: Path) -> None:
         {"key": [f"k{n}" for n in range(100)], "more": [["x"] * (n % 3) for n in range(100)], "_rli_hash": hashes}
     )
     for compression in (None, "lz4"):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-            writer.write_table(rows, max_chunksize=50)
-        intact = sink.getvalue().to_pybytes()
-        file = RequestFile("file", Tally(), 0, hashes[::50], hashes[49::50])
+        contents = [_stream_of(rows.slice(first, 50), compression) for first in (0, 50)]
+        offsets = np.cumsum([0, *map(len, contents)])
+        intact = b"".join(contents)
+        file = RequestFile("file", Tally(), 0, hashes[::50], hashes[49::50], offsets)
         for _ in range(FUZZ_ROUNDS // 3):
             content = damaged_bytes(intact, rng)
             storage.write_bytes("file", content)
@@ -150,3 +149,11 @@ def _read_damaged(folder: Path) -> None:
                 continue
             except Exception as error:
                 raise AssertionError(f"{type(error).__name__}: {error}: seed={seed} content={content!r}") from error
+
+
+def _stream_of(rows: pa.Table, compression: str | None) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(rows)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content

@@ -234,6 +234,17 @@ def test_large_files_are_transferred_in_parts(storage: Storage) -> None:
     assert len(storage.read_bytes("big/f.parquet") or b"") == file.size > 3_000_000 * 8
 
 
+def test_ranges_of_a_file_are_read(storage: Storage) -> None:
+    content = bytes(range(256)) * 20_000
+    storage.write_bytes("f", content)
+    ranges = [range(8), range(8, 16), range(4_000_000, 4_100_000), range(len(content) - 1, len(content))]
+    assert [part.to_pybytes() for part in storage.read_ranges("f", ranges)] == [
+        content[part.start : part.stop] for part in ranges
+    ]
+    with pytest.raises(FileNotFoundError):
+        storage.read_ranges("g", ranges)
+
+
 def test_pickled_storage_hides_secrets(storage: Storage) -> None:
     storage.write_bytes("f", b"1")
     copy = pickle.loads(pickle.dumps(storage))  # noqa: S301  (made here)

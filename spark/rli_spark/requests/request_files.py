@@ -1,4 +1,6 @@
-"""Files of a request: keyed rows in Arrow's IPC format, each written by one attempt of one task, and never changed.
+"""Files of a request: keyed rows in batches, each written by one attempt of one task, and never changed.
+
+Each batch is a stream of Arrow's IPC format of its own. Who knows where a batch lies reads it without asking the file.
 
 The rows of a file are arranged by the hash of their key, batch by batch, for each of the large tables that they came in.
 So a task that takes a range of hashes reads a few batches of each file. The rows of a load are arranged by their partition
@@ -78,6 +80,7 @@ class RequestFile:
         tally: of its keys.
         size: bytes of its rows in memory.
         first, last: the least and the greatest hash in each batch, shape (batches,).
+        offsets: where each batch begins in the file, and where the last one ends, shape (batches + 1,).
         partition_paths: where its records belong by their own values; None where keys come alone.
         load: more of the rows of a load; None for others.
     """
@@ -87,6 +90,7 @@ class RequestFile:
     size: int
     first: NDArray[np.uint32]
     last: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
     partition_paths: tuple[str, ...] | None = None
     load: LoadedBatches | None = None
 
@@ -104,7 +108,7 @@ class RequestFile:
             storage: of the table.
             start: the first hash.
             stop: the first hash behind the range.
-            columns: names; by default all. Others are not read.
+            columns: names; by default all. Others are not decoded.
             partition_path: of a load: gives rows of this partition alone.
         """
         chosen = (self.last >= start) & (self.first < stop)
@@ -114,15 +118,7 @@ class RequestFile:
         if not len(wanted):
             return []
         try:
-            with storage.filesystem.open_input_file(storage.full_path(self.path)) as source:
-                reader = pa.ipc.open_file(source)
-                if columns is not None:
-                    fields = [reader.schema.get_field_index(name) for name in (*columns, HASH)]
-                    reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields))
-                batches = [reader.get_batch(int(number)) for number in wanted]
-            for batch in batches:
-                # Who writes the table's folder may have changed the file. Arrow would read wherever its offsets lead.
-                batch.validate(full=True)
+            batches = _decoded(self._contents(storage, wanted), columns)
             rows = pa.Table.from_batches([_within(batch, start, stop) for batch in batches])
             return [rows.drop_columns(HASH)]
         except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError) as error:
@@ -132,6 +128,31 @@ class RequestFile:
             raise CorruptTableError(
                 f"a file of a write's request is damaged: file={self.path} ({error})", remedy="write the records again"
             ) from error
+
+    def _contents(self, storage: Storage, batches: NDArray[np.intp]) -> Iterator[pa.Buffer]:
+        """The content of some batches (rising, not empty): those that follow each other are read together."""
+        runs = np.split(batches, np.flatnonzero(np.diff(batches) > 1) + 1)
+        ranges = [range(int(self.offsets[run[0]]), int(self.offsets[run[-1] + 1])) for run in runs]
+        for run, within, content in zip(runs, ranges, storage.read_ranges(self.path, ranges), strict=True):
+            if content.size < len(within):
+                raise pa.ArrowInvalid("it is shorter than it was")
+            for number in run:
+                first, last = (int(offset) - within.start for offset in self.offsets[number : number + 2])
+                yield content.slice(first, last - first)
+
+
+def _decoded(contents: Iterable[pa.Buffer], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    """The batches with the columns, by default all, and ``HASH``."""
+    options = None
+    for content in contents:
+        if columns is not None and options is None:
+            schema = pa.ipc.read_schema(content)
+            fields = [schema.get_field_index(name) for name in (*columns, HASH)]
+            options = pa.ipc.IpcReadOptions(included_fields=fields)
+        batch = pa.ipc.open_stream(content, options=options).read_next_batch()
+        # Who writes the table's folder may have changed the file. Arrow would read wherever its offsets lead.
+        batch.validate(full=True)
+        yield batch
 
 
 def read_rows(
@@ -205,20 +226,22 @@ class _Writer:
     def __init__(self, storage: Storage, path: str, compression: str | None) -> None:
         self._storage, self._path = storage, path
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
-        self._opened: list[pa.NativeFile | pa.ipc.RecordBatchFileWriter] = []
+        self._sink: pa.NativeFile | None = None
         self._first: list[int] = []
         self._last: list[int] = []
+        self._offsets = [0]
         self.tally, self.size = Tally(), 0
         self.counts: list[int] = []
 
     def write(self, rows: pa.Table) -> int:
         """Append rows with rising hashes; returns how many batches they are."""
-        if not self._opened:
-            sink = self._storage.filesystem.open_output_stream(self._storage.full_path(self._path))
-            self._opened = [pa.ipc.new_file(sink, rows.schema, options=self._options), sink]
+        if self._sink is None:
+            self._sink = self._storage.filesystem.open_output_stream(self._storage.full_path(self._path))
         batches = _batches(rows)
         for batch in batches:
-            self._opened[0].write_batch(batch)
+            content = self._encoded(batch)
+            self._sink.write(content)
+            self._offsets.append(self._offsets[-1] + content.size)
             hashes = batch.column(HASH)
             self._first.append(hashes[0].as_py())
             self._last.append(hashes[-1].as_py())
@@ -226,18 +249,24 @@ class _Writer:
         self.size += rows.nbytes
         return len(batches)
 
+    def _encoded(self, batch: pa.RecordBatch) -> pa.Buffer:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema, options=self._options) as writer:
+            writer.write_batch(batch)
+        return sink.getvalue()
+
     @property
     def file(self) -> RequestFile:
         """What was written."""
         first, last = (np.array(hashes, np.uint32) for hashes in (self._first, self._last))
-        return RequestFile(self._path, self.tally, self.size, first, last)
+        return RequestFile(self._path, self.tally, self.size, first, last, np.array(self._offsets, np.int64))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for opened in self._opened:
-            opened.close()
+        if self._sink is not None:
+            self._sink.close()
 
 
 def _batches(table: pa.Table) -> list[pa.RecordBatch]:

@@ -30,6 +30,7 @@ PARTS: Final = pa.schema(
         ("size", pa.int64()),
         ("first", pa.binary()),
         ("last", pa.binary()),
+        ("offsets", pa.binary()),
         ("partition_paths", pa.list_(pa.string())),
         (DATA, pa.binary()),
         ("load", pa.binary()),
@@ -168,6 +169,7 @@ def _part_of(task: int, file: RequestFile) -> pa.Table:
         "size": file.size,
         "first": file.first.tobytes(),
         "last": file.last.tobytes(),
+        "offsets": file.offsets.tobytes(),
         "partition_paths": file.partition_paths,
     }
     if file.load is not None:
@@ -185,8 +187,9 @@ def _part_with(task: int, rows: pa.Table) -> pa.Table:
 
 def _file_of(row: Row) -> RequestFile:
     first, last = (np.frombuffer(bounds, np.uint32) for bounds in (row.first, row.last))
+    offsets = np.frombuffer(row.offsets, np.int64)
     partition_paths = None if row.partition_paths is None else tuple(row.partition_paths)
-    file = RequestFile(row.path, Tally(row["keys"], row.hashes), row.size, first, last, partition_paths)
+    file = RequestFile(row.path, Tally(row["keys"], row.hashes), row.size, first, last, offsets, partition_paths)
     if row.load is None or partition_paths is None:
         return file
     (told,) = unpack(bytes(row.load)).to_pylist()

@@ -36,7 +36,7 @@ LOCATIONS: Final = pa.schema([(name, pa.string()) for name in LOCATION])
 _COLUMNS: Final = (work_rows.RECORD_KEY, "partition_path", "file_id")
 
 _POINTER: Final = "base.arrow"
-_VERSION: Final = b"1"
+_VERSION: Final = b"2"
 
 _KEYS_PER_BUCKET: Final = 65_536
 """About: a call of Spark's for a bucket costs as much as some hundred thousand keys in it."""
