@@ -240,7 +240,7 @@ def _decode_text(matrix: Matrix) -> list[str]:
         return [row.decode() for row in _rows(matrix)]
     except UnicodeDecodeError as error:
         raise CorruptIndexError(
-            f"an index entry has a key that is not text ({error})", remedy="the index was damaged: bootstrap it again"
+            f"an index entry has a key that is no string ({error})", remedy="the index was damaged: bootstrap it again"
         ) from error
 
 

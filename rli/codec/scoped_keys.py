@@ -89,7 +89,7 @@ def _text(path: bytes) -> str:
         return path.decode()
     except UnicodeDecodeError as error:
         raise CorruptIndexError(
-            f"an index entry has a partition path that is not text ({error})",
+            f"an index entry has a partition path that is no string ({error})",
             remedy="the index was damaged: bootstrap it again",
         ) from error
 

@@ -80,7 +80,7 @@ class BaseFileReader:
             return least.decode(), greatest.decode()
         except UnicodeDecodeError as error:
             raise CorruptTableError(
-                f"the key range of a base file is not text: file={self.path} ({error})",
+                f"the key range of a base file is no string: file={self.path} ({error})",
                 remedy="rewrite the file, for example by updating one of its records",
             ) from error
 

@@ -75,7 +75,7 @@ class TableWriting:
                 ``repeated``. A repeat has the same verb and the same records, in any order; anything else is an error, and
                 so is a number that is less than a committed one and not known. A write with a transaction commits even if
                 it changes no record.
-            metadata: texts that are kept with the commit, which is made even if no record changes. Names do not begin
+            metadata: strings that are kept with the commit, which is made even if no record changes. Names do not begin
                 with ``rli.``.
             dry_run: only tell what the write would do: its result has no instant, and ``dry_run``. Nothing is written into the
                 table, the index or the lease; others may write before the write itself is made.
@@ -246,7 +246,7 @@ class TableWriting:
         ``deleted`` counts the records.
 
         Args:
-            keys: whole record keys as texts (a sequence, an Arrow array or column, a series), of composite keys in
+            keys: whole record keys as strings (a sequence, an Arrow array or column, a series), of composite keys in
                 the form ``a:1,b:2``; values of the record-key column, such as ints, decimals or dates; or anything that
                 ``upsert`` takes, with the record-key columns or with whole keys in ``_hoodie_record_key``.
             ordering: the name of a column of the rows, or a value for each key. By default the table's ordering column, if the

@@ -1,4 +1,4 @@
-"""What the caller of a write has kept with the commit: a transaction of its own, and texts."""
+"""What the caller of a write has kept with the commit: a transaction of its own, and strings."""
 
 from __future__ import annotations
 
@@ -69,31 +69,31 @@ class CallerMetadata:
 
     Attributes:
         transaction: of the caller; None if a repeat of the write is a write of its own.
-        texts: of the caller.
+        strings: of the caller.
         request: what the transaction is bound to; None where there is none.
     """
 
     transaction: CallerTransaction | None = None
-    texts: Mapping[str, str] = field(default_factory=dict)
+    strings: Mapping[str, str] = field(default_factory=dict)
     request: BoundRequest | None = None
 
     @classmethod
     def of(cls, transaction: tuple[str, int] | None, metadata: Mapping[str, str] | None) -> Self:
         """What a user gave; raises ``InvalidInputError`` where it cannot be kept."""
-        return cls(None if transaction is None else _checked(transaction), _texts(metadata or {}))
+        return cls(None if transaction is None else _checked(transaction), _strings(metadata or {}))
 
     @property
     def is_given(self) -> bool:
         """Whether there is anything to keep."""
-        return self.transaction is not None or bool(self.texts)
+        return self.transaction is not None or bool(self.strings)
 
     @property
     def extra(self) -> dict[str, str]:
         """Entries of a commit's extra metadata."""
         if self.transaction is None:
-            return dict(self.texts)
+            return dict(self.strings)
         return {
-            **self.texts,
+            **self.strings,
             TRANSACTION_ID: self.transaction.application_id,
             TRANSACTION_NUMBER: str(self.transaction.number),
         }
@@ -104,7 +104,7 @@ NO_METADATA: Final = CallerMetadata()
 
 def _checked(given: object) -> CallerTransaction:
     match given:
-        case (str(application_id), int(number)) if _is_text(application_id) and _is_number(number):
+        case (str(application_id), int(number)) if _is_string(application_id) and _is_number(number):
             return CallerTransaction(application_id, int(number))
     raise InvalidInputError(
         f"not a transaction: transaction={given!r}",
@@ -115,8 +115,8 @@ def _checked(given: object) -> CallerTransaction:
     )
 
 
-def _is_text(value: object) -> bool:
-    """Whether a value is a text that files can keep: UTF-8 has no form for a lone surrogate."""
+def _is_string(value: object) -> bool:
+    """Whether a value is a string that files can keep: UTF-8 has no form for a lone surrogate."""
     return isinstance(value, str) and bool(value) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
@@ -124,15 +124,15 @@ def _is_number(number: int) -> bool:
     return not isinstance(number, bool) and 0 <= number <= _MOST
 
 
-def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
+def _strings(metadata: Mapping[Any, Any]) -> dict[str, str]:
     if not isinstance(metadata, Mapping):
         raise InvalidInputError(
             f"metadata must be names and strings: given={type(metadata).__name__}", remedy="give a dict of strings"
         )
-    for name, text in metadata.items():
-        if not (_is_text(name) and (text == "" or _is_text(text))):
+    for name, value in metadata.items():
+        if not (_is_string(name) and (value == "" or _is_string(value))):
             raise InvalidInputError(
-                f"metadata must be strings without lone surrogates: name={name!r} value={text!r}",
+                f"metadata must be strings without lone surrogates: name={name!r} value={value!r}",
                 remedy="convert both to strings",
             )
         if name == SCHEMA_KEY or name.startswith(RESERVED_PREFIX):

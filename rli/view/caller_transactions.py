@@ -135,7 +135,7 @@ def save_record(storage: Storage, instant: str, caller: CallerMetadata, result: 
         "result": {name: value for name, value in asdict(result).items() if name not in _NOT_KEPT},
         "duplicates": result.duplicates,
         "request": None if caller.request is None else _stored_request(caller.request),
-        **({"metadata": dict(caller.texts)} if caller.texts else {}),
+        **({"metadata": dict(caller.strings)} if caller.strings else {}),
     }
     storage.write_bytes(paths.unpublished_file(instant, path), json.dumps(content).encode())
     return [path]

@@ -1,4 +1,4 @@
-"""Record keys as callers give them: texts, values of the key column, or rows with the key columns."""
+"""Record keys as callers give them: strings, values of the key column, or rows with the key columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def key_rows(table: TableDefinition, keys: Any) -> pa.Table:
 
     Args:
         table: whose keys they are.
-        keys: whole record keys as texts (a sequence, an Arrow array or column, a series); or, in a table with one
+        keys: whole record keys as strings (a sequence, an Arrow array or column, a series); or, in a table with one
             record-key column, its values; or all that ``as_arrow_table`` makes a table of, with the record-key columns
             or with whole keys in ``_hoodie_record_key``.
 
@@ -68,8 +68,8 @@ def key_rows(table: TableDefinition, keys: Any) -> pa.Table:
         return pa.Table.from_batches(batches, pa.schema(list(values.type)))
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_null(kind) or is_text(kind):
-        texts = values.cast(pa.string()) if pa.types.is_null(kind) else values
-        return pa.table({RECORD_KEY: as_key_array(texts)})
+        strings = values.cast(pa.string()) if pa.types.is_null(kind) else values
+        return pa.table({RECORD_KEY: as_key_array(strings)})
     fields = table.properties.record_key_fields
     if len(fields) != 1:
         raise InvalidKeyError(

@@ -31,7 +31,7 @@ class HistoryEntry:
         phases: seconds of a write by ``Phase``, up to the lease; ``retries`` are earlier attempts.
         undone: the instants that a rollback or a restore has undone.
         transaction: application id and number that the caller gave.
-        metadata: texts that the caller gave.
+        metadata: strings that the caller gave.
         metadata_dropped: partitions of Hudi's metadata table that a write did not keep, each with the reason.
     """
 

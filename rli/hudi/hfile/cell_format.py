@@ -5,7 +5,7 @@ multi-version concurrency control, which Hudi does not use). The key is: int16 l
 (length of the family's name), int64 timestamp, always the largest, and byte 4 (a put).
 
 The lengths are a chain: where a cell starts is known when the one before was read. But what stands between row and
-value is the same in all cells, so it can be searched for; and where it stands, one length of the value settles where
+value is the same in all cells, so it can be searched for; and where it stands, one length of the value tells where
 the next cell starts.
 """
 

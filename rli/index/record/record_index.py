@@ -56,7 +56,7 @@ class RecordIndex(ABC):
         """Where each record key lives.
 
         Args:
-            record_keys: texts without nulls; they may repeat.
+            record_keys: strings without nulls; they may repeat.
             timeout: seconds; for how long to wait for a commit that is in the index in part, or to apply a transaction.
 
         Returns:
@@ -65,7 +65,7 @@ class RecordIndex(ABC):
             partition that holds it; it is looked up in every partition of the table.
 
         Raises:
-            InvalidKeyError: a key is null or not text.
+            InvalidKeyError: a key is null or no string.
             IndexNotReadyError: a commit of a table is in the index in part, and nobody completed it in that time. The
                 index alone cannot: look up through the table (``rli.open_table``), or sync that.
             StoreUnavailableError: the store does not answer.
@@ -113,7 +113,7 @@ class RecordIndex(ABC):
         """The newest commit of a transaction; None if there is none.
 
         Args:
-            having: a name of metadata; commits without it are passed over. By its text a caller knows up to which version of
+            having: a name of metadata; commits without it are passed over. By its value a caller knows up to which version of
                 its own table the index is.
 
         Raises:

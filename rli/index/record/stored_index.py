@@ -59,7 +59,7 @@ class StoredIndex(StoredEntries, RecordIndex):
         Args:
             record_keys: in any order.
             timeout: as for ``lookup``.
-            complete: as for ``settled``.
+            complete: as for ``as_of_one_commit``.
             partition_paths: where to look each key up, if keys are unique in their partition; None: everywhere.
 
         Raises:
@@ -67,11 +67,13 @@ class StoredIndex(StoredEntries, RecordIndex):
         """
         if self.scope is Scope.GLOBAL or partition_paths is not None:
             stored = record_keys if partition_paths is None else self.codec.stored_keys(record_keys, partition_paths)
-            _, entries = self.settled(lambda applied: (record_keys, self.get(stored, applied)), timeout, complete)
+            _, entries = self.as_of_one_commit(
+                lambda applied: (record_keys, self.get(stored, applied)), timeout, complete
+            )
             return self.locations(record_keys, entries, self.present_cutoff())
         distinct = record_keys.unique()
         self.require_all_known("look keys up in every partition")
-        keys, entries = self.settled(partial(self.get_everywhere, distinct), timeout, complete)
+        keys, entries = self.as_of_one_commit(partial(self.get_everywhere, distinct), timeout, complete)
         found = self.locations(keys, entries, self.present_cutoff())
         return joined_locations(record_keys, distinct, found.filter(found.column("file_id").is_valid()))
 
@@ -79,7 +81,7 @@ class StoredIndex(StoredEntries, RecordIndex):
         """As ``cutoff``, as of the last commit."""
         return None if self.ttl is None else self.cutoff(self.log.refresh())
 
-    def settled(
+    def as_of_one_commit(
         self,
         look_up: Callable[[int], tuple[pa.Array, Entries]],
         timeout: float,

@@ -133,15 +133,15 @@ class BufferedWriter:
     def _prepared(self, rows: Any, metadata: Mapping[str, str] | None) -> Callable[[Buffer], None]:
         """What adds rows to a buffer; raises if they do not fit."""
         self._open()
-        texts = CallerMetadata.of(None, metadata).texts if metadata else _NONE
+        strings = CallerMetadata.of(None, metadata).strings if metadata else _NONE
         if type(rows) is dict and self._form is not None:
             form, size = self._form, self._form.size_of(rows)
             if size is not None:
-                return _row_and_texts(form, rows.copy(), size, texts)
+                return _row_and_strings(form, rows.copy(), size, strings)
         given = rows_in(rows)
         form = self._form_for(rows)
         table = form.conformed(rows) if given is None else form.table_of(given)
-        return _table_and_texts(form, table, texts)
+        return _table_and_strings(form, table, strings)
 
     def _form_for(self, rows: Any) -> RowForm:
         if self._form is None:
@@ -379,17 +379,17 @@ def _is_quick(rows: Any) -> bool:
     return isinstance(rows, dict | pa.RecordBatch | pa.Table)
 
 
-def _row_and_texts(form: RowForm, row: Row, size: int, texts: Mapping[str, str]) -> Callable[[Buffer], None]:
+def _row_and_strings(form: RowForm, row: Row, size: int, strings: Mapping[str, str]) -> Callable[[Buffer], None]:
     def add(buffer: Buffer) -> None:
         buffer.add_row(form, row, size)
-        buffer.note(texts)
+        buffer.note(strings)
 
     return add
 
 
-def _table_and_texts(form: RowForm, table: pa.Table, texts: Mapping[str, str]) -> Callable[[Buffer], None]:
+def _table_and_strings(form: RowForm, table: pa.Table, strings: Mapping[str, str]) -> Callable[[Buffer], None]:
     def add(buffer: Buffer) -> None:
         buffer.add_table(form, table)
-        buffer.note(texts)
+        buffer.note(strings)
 
     return add

@@ -34,7 +34,7 @@ class KnownLocations:
 
     Attributes:
         found: ``record_key``, ``partition_path`` and ``file_id`` of the keys that the table held.
-        positions: the states of the table that the locations are from; empty texts for buckets without a state.
+        positions: the states of the table that the locations are from; empty strings for buckets without a state.
         is_wanting: whether they did not suffice, so that the state must be filled again.
     """
 

@@ -94,5 +94,5 @@ def test_malformed_key_bytes_are_refused(content: str) -> None:
 @pytest.mark.parametrize("content", ["0002fffe0161", "0001610001ff"])
 def test_texts_that_are_none_are_refused(content: str) -> None:
     raw = bytes.fromhex(content)
-    with pytest.raises(CorruptIndexError, match="not text"):
+    with pytest.raises(CorruptIndexError, match="no string"):
         scoped_keys.decode(np.frombuffer(raw, f"V{len(raw)}"))

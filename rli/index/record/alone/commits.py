@@ -28,7 +28,7 @@ class IndexCommit:
         sequence: its place in the order of all commits; None where nothing was committed.
         placed: record keys that got a location; None if an older version of rli committed it.
         deleted: record keys that were removed, known to the index or not; None as for ``placed``.
-        metadata: names and texts that the caller gave.
+        metadata: names and strings that the caller gave.
         index_behind: whether the store failed after the commit, so that the changes are not all in the index yet. The next
             transaction brings them in; then the history has the ``sequence``, if that is None here.
     """
@@ -92,7 +92,7 @@ class PendingTransaction:
         Raises:
             ConflictError: it was aborted.
         """
-        return commit_prepared(self._index, self._prepared, CallerMetadata.of(None, metadata).texts)
+        return commit_prepared(self._index, self._prepared, CallerMetadata.of(None, metadata).strings)
 
     def abort(self) -> None:
         """Abort it: its writer's table does not have the commit, and will not get it.
@@ -122,7 +122,7 @@ def pending_in(index: StoredEntries) -> list[PendingTransaction]:
     ]
 
 
-def commit_prepared(index: StoredEntries, prepared: Prepared, texts: Mapping[str, str]) -> IndexCommit:
+def commit_prepared(index: StoredEntries, prepared: Prepared, strings: Mapping[str, str]) -> IndexCommit:
     """Decide that a prepared transaction takes effect, and see to it; may be repeated and raced.
 
     Raises:
@@ -130,7 +130,7 @@ def commit_prepared(index: StoredEntries, prepared: Prepared, texts: Mapping[str
         UndecidedCommitError: the store failed before it told the outcome.
     """
     try:
-        return _committed(index, prepared, texts)
+        return _committed(index, prepared, strings)
     except (ConflictError, CorruptIndexError):
         raise
     except Exception as error:
@@ -142,7 +142,7 @@ def commit_prepared(index: StoredEntries, prepared: Prepared, texts: Mapping[str
         ) from error
 
 
-def _committed(index: StoredEntries, prepared: Prepared, texts: Mapping[str, str]) -> IndexCommit:
+def _committed(index: StoredEntries, prepared: Prepared, strings: Mapping[str, str]) -> IndexCommit:
     # A loop, because other processes may decide as well. Each round reads the record anew, and one compare-and-set
     # decides for all of them (P35).
     while (found := read_prepared(index, prepared.writer)) is not None and found.state is not State.ABORTING:
@@ -150,7 +150,7 @@ def _committed(index: StoredEntries, prepared: Prepared, texts: Mapping[str, str
             # Decided. From here on an error is reported in the result: the caller's table has the commit already.
             return _finished(index, found)
         # Its result is not asked for: the next round reads what was decided, by this call or by another.
-        advance(index, found, State.COMMITTING, metadata=texts)
+        advance(index, found, State.COMMITTING, metadata=strings)
     # The record is gone, so somebody has finished the decision. Only the log tells which one it was.
     record = prepared.commit_in(index.log.refresh())
     if record is None:

@@ -83,7 +83,7 @@ class OpenTransaction:
         """Take the changes that tasks have staged: one attempt of each task, and no key in two of them."""
         self._changes.accept(parts)
 
-    def preparing(self, texts: Mapping[str, str]) -> PreparingTransaction:
+    def preparing(self, strings: Mapping[str, str]) -> PreparingTransaction:
         """Make the staged changes durable under a name by which others find them."""
         begun = self._begun
         self._announce()
@@ -95,7 +95,7 @@ class OpenTransaction:
             snapshot=begun.snapshot,
             fence=0,
             staged=self._changes.as_record(),
-            metadata=tuple(sorted(texts.items())),
+            metadata=tuple(sorted(strings.items())),
             prepared_at=0.0,
             process=ProcessId.current(),
         )
@@ -103,14 +103,14 @@ class OpenTransaction:
         # keys (P35).
         return PreparingTransaction(begun, self._changes, write_preparing(begun.index, prepared))
 
-    def committing(self, texts: Mapping[str, str]) -> CommittingTransaction | None:
+    def committing(self, strings: Mapping[str, str]) -> CommittingTransaction | None:
         """This transaction, about to be committed; None if there is nothing to commit."""
         self._changes.remove_others()
-        if not self._changes and not texts:
+        if not self._changes and not strings:
             return None
         begun = self._begun
         draft = transaction_draft(
-            begun.writer, begun.instant, self._changes.file_groups, self._changes.as_record(), texts
+            begun.writer, begun.instant, self._changes.file_groups, self._changes.as_record(), strings
         )
         return CommittingTransaction(begun, self._changes, draft)
 
@@ -176,11 +176,11 @@ class CommittingTransaction:
             )
         self.remove()
 
-    def require_same(self, texts: Mapping[str, str]) -> None:
+    def require_same(self, strings: Mapping[str, str]) -> None:
         """Raise ``InvalidInputError`` if a repeated commit has other metadata: the first one may have taken effect."""
-        if texts and dict(self._draft.metadata) != dict(texts):
+        if strings and dict(self._draft.metadata) != dict(strings):
             raise InvalidInputError(
-                f"a commit of this transaction may have taken effect with other metadata: metadata={dict(texts)} "
+                f"a commit of this transaction may have taken effect with other metadata: metadata={dict(strings)} "
                 f"before={dict(self._draft.metadata)}",
                 remedy="commit it again with the same",
             )
@@ -287,9 +287,9 @@ class PreparedTransaction:
     index: StoredEntries
     prepared: Prepared
 
-    def commit(self, texts: Mapping[str, str]) -> IndexCommit:
+    def commit(self, strings: Mapping[str, str]) -> IndexCommit:
         """See ``commit_prepared``."""
-        return commit_prepared(self.index, self.prepared, texts)
+        return commit_prepared(self.index, self.prepared, strings)
 
     def abort(self) -> None:
         """Drop it.

@@ -89,14 +89,14 @@ class IndexTransaction:
         """Stage new locations of record keys.
 
         Args:
-            locations: columns ``record_key``, ``partition_path``, ``file_id``, all text without nulls; a key
+            locations: columns ``record_key``, ``partition_path``, ``file_id``, all strings without nulls; a key
                 occurs once. A key that was staged before gets the new location. A ``pyarrow.Table``, or anything that
                 Arrow makes one of: record batches and their readers, data frames.
 
         Raises:
             InvalidInputError: Arrow makes no table of it.
             SchemaError: a column is missing.
-            InvalidKeyError: a value is null or not text, or a key occurs twice.
+            InvalidKeyError: a value is null or no string, or a key occurs twice.
         """
         self._opened().stage(placing(as_arrow_table(locations)))
 
@@ -113,7 +113,7 @@ class IndexTransaction:
         the table may hide that it has the commit.
 
         Args:
-            metadata: names and texts to keep with the commit, such as the version that the table will have.
+            metadata: names and strings to keep with the commit, such as the version that the table will have.
 
         Raises:
             ConflictError: a later commit took one of the keys, or a prepared transaction holds it; nothing of this
@@ -121,9 +121,9 @@ class IndexTransaction:
             LeaseLostError: this process was taken for dead, and the staged changes were removed.
             RliError: any other one says that nothing was written, or that the keys may be held until it is aborted.
         """
-        opened, texts = self._opened(), CallerMetadata.of(None, metadata).texts
+        opened, strings = self._opened(), CallerMetadata.of(None, metadata).strings
         try:
-            self._state = preparing = opened.preparing(texts)
+            self._state = preparing = opened.preparing(strings)
         except (OSError, RliError) as error:
             raise as_nothing_written(error) from error.__cause__
         try:
@@ -138,7 +138,7 @@ class IndexTransaction:
         """Make all staged changes visible.
 
         Args:
-            metadata: names and texts to keep with the commit, such as the version of the table that it belongs to; in
+            metadata: names and strings to keep with the commit, such as the version of the table that it belongs to; in
                 addition to those of ``prepare``.
 
         Returns:
@@ -154,10 +154,10 @@ class IndexTransaction:
                 Commit again once it answers, also after the ``with`` block.
             RliError: any other one says that nothing was written.
         """
-        state, texts = self._state, CallerMetadata.of(None, metadata).texts
+        state, strings = self._state, CallerMetadata.of(None, metadata).strings
         if isinstance(state, PreparingTransaction):
             raise InvalidInputError("this transaction failed to be prepared", remedy="abort it, and begin a new one")
-        committed = state.commit(texts) if isinstance(state, PreparedTransaction) else self._committed(texts)
+        committed = state.commit(strings) if isinstance(state, PreparedTransaction) else self._committed(strings)
         self._state = None
         return committed
 
@@ -183,12 +183,12 @@ class IndexTransaction:
             raise
         self._state = None
 
-    def _committed(self, texts: Mapping[str, str]) -> IndexCommit:
+    def _committed(self, strings: Mapping[str, str]) -> IndexCommit:
         opened = self._state
         if isinstance(opened, CommittingTransaction):
-            opened.require_same(texts)
+            opened.require_same(strings)
         try:
-            committing = opened if isinstance(opened, CommittingTransaction) else self._opened().committing(texts)
+            committing = opened if isinstance(opened, CommittingTransaction) else self._opened().committing(strings)
         except (OSError, StoreUnavailableError) as error:
             raise as_nothing_written(error) from error.__cause__
         if committing is None:
@@ -200,7 +200,7 @@ class IndexTransaction:
         except UndecidedCommitError:
             raise
         except (OSError, RliError) as error:
-            # After a request to append, ``commit`` has settled that the record is not in the log and never will be.
+            # After a request to append, ``commit`` has made sure that the record is not in the log and never will be.
             # Before one, the failure is of a check, and the same transaction may try again.
             if isinstance(error, ConflictError) or committing.is_asked:
                 self._state = None

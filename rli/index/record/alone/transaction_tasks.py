@@ -82,9 +82,9 @@ def placing(locations: pa.Table) -> LocationUpdate:
 
     Raises:
         SchemaError: a column is missing.
-        InvalidKeyError: a value is null or not text.
+        InvalidKeyError: a value is null or no string.
     """
-    return LocationUpdate(*(_text_column(locations, name) for name in ("record_key", "partition_path", "file_id")))
+    return LocationUpdate(*(_string_column(locations, name) for name in ("record_key", "partition_path", "file_id")))
 
 
 def require_distinct(record_keys: pa.Array) -> None:
@@ -96,7 +96,7 @@ def require_distinct(record_keys: pa.Array) -> None:
     raise InvalidKeyError(f"a record key occurs more than once: key={repeated}", remedy="stage each key once")
 
 
-def _text_column(table: pa.Table, name: str) -> pa.Array:
+def _string_column(table: pa.Table, name: str) -> pa.Array:
     if name not in table.column_names:
         raise SchemaError(
             f"a column is missing: column={name} found={table.column_names}", remedy="stage all three columns"

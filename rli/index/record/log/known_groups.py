@@ -40,5 +40,5 @@ class KnownGroups:
                 yield page, positions.tolist()
 
 
-def _hashes_of(texts: Collection[str]) -> NDArray[np.int64]:
-    return np.fromiter(map(hash, texts), dtype=np.int64, count=len(texts))
+def _hashes_of(strings: Collection[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(hash, strings), dtype=np.int64, count=len(strings))

@@ -40,7 +40,7 @@ class RecordDraft:
         undoes: instants whose changes this record takes back, the newest first (rollback, restore).
         swept: writers whose staged changes are removed: none of them appends a record behind this one (P30).
         staged: changes that lie in the store (transactions on the index alone).
-        metadata: names and texts that the caller of a transaction has kept with it, in order.
+        metadata: names and strings that the caller of a transaction has kept with it, in order.
     """
 
     instant: str | None
