@@ -23,7 +23,9 @@ def comparable(values: pa.Array) -> pa.Array:
     kind = values.type
     if kind in _SIGN_LESS:
         whole, mask = _SIGN_LESS[kind]
-        bits = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False).view(whole)
+        numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
+        # Java knows one NaN; the processor makes others, with a sign.
+        bits = np.where(np.isnan(numbers), numbers.dtype.type(np.nan), numbers).view(whole)
         # The greater the magnitude of a negative number, the less it is.
         ordered = bits ^ ((bits >> np.array(bits.itemsize * 8 - 1, whole)) & mask)
         found = pa.array(ordered.astype(np.int64), mask=values.is_null().to_numpy(zero_copy_only=False))
