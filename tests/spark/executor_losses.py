@@ -1,12 +1,11 @@
-"""A Spark application on a small cluster that loses its executors in the middle of writes: ``executor_losses.py FOLDER``.
+"""A Spark application on a small cluster that loses its executors in the middle of writes, in a process of its own.
 
-Half of each frame's keys are other ones each time that a task of it is computed. It writes what became of the table to
-``results.json``.
+Half of each frame's keys are other ones each time that a task of it is computed. Each order is one write, or a few; its
+answer says what became of the table.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -28,6 +27,7 @@ import rli_spark
 from rli import Step
 from tests.spark.upsert_under_failure import driver_port
 from tests.support.java import SHORT_LIVED
+from tests.support.orders import serve
 from tests.support.tables import check_stored, stray_files
 from tests.support.waiting import eventually
 
@@ -140,11 +140,6 @@ UPSERTS: dict[str, tuple[Loss, tuple[Step, ...]]] = {
 }
 
 
-IN_FILES = "an index of files, killed while it tags and writes"
-
-LOAD = "the first write of a table, killed before and after the look at its fingerprints"
-
-
 class Losing:
     """Loses executors after some steps of a write."""
 
@@ -155,11 +150,6 @@ class Losing:
         if step in self._left:
             self._left.remove(step)
             self._loss(self._spark)
-
-
-def upsert(spark: SparkSession, table: rli.Table, first: int, loss: Loss, steps: tuple[Step, ...]) -> dict[str, Any]:
-    table.upsert(stored_before(first))
-    return write(spark, table, first, loss, steps)
 
 
 def write(spark: SparkSession, table: rli.Table, first: int, loss: Loss, steps: tuple[Step, ...]) -> dict[str, Any]:
@@ -173,52 +163,78 @@ def write(spark: SparkSession, table: rli.Table, first: int, loss: Loss, steps: 
     }
 
 
-def delete(spark: SparkSession, table: rli.Table) -> dict[str, Any]:
-    """Deletes keys of which another half is unknown each time."""
-    before = table.read().num_rows
-    keys = (
-        records(spark, 0)
-        .withColumn("id", F.when(F.rand() < 0.5, F.col("id")).otherwise(F.concat("id", F.lit("?"))))
-        .select("id")
-    )
-    result = rli_spark.delete(keys, table, on_step=Losing(spark, kill_one, (Step.TAGGED,)))
-    gone = before - table.read().num_rows
-    return {"requested": result.deleted + result.unchanged, "agrees": result.deleted == gone > 0}
+class Application:
+    """The writes that tests order.
+
+    Args:
+        folder: for the tables.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._spark = session()
+        self._table = self._created("trips", target_file_size=64 * 1024, small_file_size=0)
+        self._written = 0
+
+    def _created(self, name: str, **options: Any) -> rli.Table:
+        index = options.pop("index", f"lmdb://{self._folder / name}-index")
+        return rli.create_table(
+            self._folder / name, record_key="id", partition_by="city", ordering="ts", index=index, **options
+        )
+
+    def upsert(self, case: str) -> dict[str, Any]:
+        first = self._written
+        self._written += ROWS
+        self._table.upsert(stored_before(first))
+        return write(self._spark, self._table, first, *UPSERTS[case])
+
+    def upsert_in_files(self) -> dict[str, Any]:
+        """An upsert of a table whose index is its files: executors die while it tags and writes."""
+        table = self._created("in_files", index="global-simple:")
+        table.upsert(stored_before(0))
+        written = write(self._spark, table, 0, kill_one, (Step.TAGGED, Step.RESOLVED, Step.WRITTEN))
+        check_stored(table)
+        return written
+
+    def load(self) -> dict[str, Any]:
+        """The first write of a table: an executor dies before and after the look at its fingerprints."""
+        table = self._created("loaded")
+        written = write(self._spark, table, 0, kill_one, (Step.REQUESTED, Step.TAGGED))
+        check_stored(table)
+        return written
+
+    def delete(self) -> dict[str, Any]:
+        """Deletes keys of which another half is unknown each time."""
+        self._table.upsert(stored_before(0))
+        before = self._table.read().num_rows
+        keys = (
+            records(self._spark, 0)
+            .withColumn("id", F.when(F.rand() < 0.5, F.col("id")).otherwise(F.concat("id", F.lit("?"))))
+            .select("id")
+        )
+        result = rli_spark.delete(keys, self._table, on_step=Losing(self._spark, kill_one, (Step.TAGGED,)))
+        gone = before - self._table.read().num_rows
+        return {"requested": result.deleted + result.unchanged, "agrees": result.deleted == gone > 0}
+
+    def cluster(self) -> dict[str, Any]:
+        # Small files, which the clustering puts together.
+        self._table.upsert(stored_before(0))
+        self._table.upsert(stored_before(ROWS))
+        before = self._table.read().sort_by("id")
+        result = rli_spark.cluster(self._spark, self._table, on_step=Losing(self._spark, kill_one, (Step.RESOLVED,)))
+        return {"replaced": result.files_replaced > 0, "same": self._table.read().sort_by("id").equals(before)}
+
+    def check(self) -> None:
+        """Raise ``AssertionError`` if the table that most orders write does not agree with its files and its index."""
+        check_stored(self._table)
 
 
-def cluster(spark: SparkSession, table: rli.Table) -> dict[str, Any]:
-    before = table.read().sort_by("id")
-    result = rli_spark.cluster(spark, table, on_step=Losing(spark, kill_one, (Step.RESOLVED,)))
-    return {"replaced": result.files_replaced > 0, "same": table.read().sort_by("id").equals(before)}
-
-
-def main(folder: Path) -> None:
-    spark = session()
-    results: dict[str, Any] = {}
-    table = rli.create_table(
-        folder / "trips",
-        record_key="id",
-        partition_by="city",
-        ordering="ts",
-        index=f"lmdb://{folder / 'index'}",
-        target_file_size=64 * 1024,
-        small_file_size=0,
-    )
-    for position, (name, (loss, steps)) in enumerate(UPSERTS.items()):
-        results[name] = upsert(spark, table, position * ROWS, loss, steps)
-    in_files = rli.create_table(
-        folder / "in_files", record_key="id", partition_by="city", ordering="ts", index="global-simple:"
-    )
-    results[IN_FILES] = upsert(spark, in_files, 0, kill_one, (Step.TAGGED, Step.RESOLVED, Step.WRITTEN))
-    loaded = rli.create_table(folder / "loaded", record_key="id", partition_by="city", ordering="ts")
-    results[LOAD] = write(spark, loaded, 0, kill_one, (Step.REQUESTED, Step.TAGGED))
-    results["delete"] = delete(spark, table)
-    results["cluster"] = cluster(spark, table)
-    check_stored(table)
-    check_stored(in_files)
-    check_stored(loaded)
-    (folder / "results.json").write_text(json.dumps(results))
+def main() -> dict[str, Callable[..., Any]]:
+    application = Application(Path(sys.argv[1]))
+    return {
+        name: getattr(application, name) for name in ("upsert", "upsert_in_files", "load", "delete", "cluster", "check")
+    }
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    serve(main)

@@ -5,48 +5,51 @@ All cases share one cluster, in a process of its own.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from tests.spark.executor_losses import IN_FILES, KNOWN, LOAD, ROWS, UPSERTS
-from tests.support.spark import REPOSITORY
+from tests.spark.executor_losses import KNOWN, ROWS, UPSERTS
+from tests.support.lanes import first_on_every_spark
+from tests.support.orders import OrderedProcess
+from tests.support.spark import prepare_workers
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+EXACTLY_ONCE = {"counts": [ROWS - KNOWN, 0, KNOWN, 0], "missing": 0, "repeated": 0, "strays": 0}
+
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrderedProcess]:
+    prepare_workers()
     folder = tmp_path_factory.mktemp("losses")
-    paths = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
-    script = Path(__file__).with_name("executor_losses.py")
-    command = [sys.executable, str(script), str(folder)]
-    done = subprocess.run(command, check=False, env=environment, cwd=folder, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 0, done.stderr[-5_000:]
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
+    with OrderedProcess("tests.spark.executor_losses", [str(folder)], folder) as process:
+        yield process
+        process.order("check")
 
 
 @pytest.mark.invariant("P19")
-@pytest.mark.parametrize("case", [*UPSERTS, IN_FILES])
-def test_upsert_writes_once_despite_lost_executors(results: dict[str, Any], case: str) -> None:
-    assert results[case] == {"counts": [ROWS - KNOWN, 0, KNOWN, 0], "missing": 0, "repeated": 0, "strays": 0}
+@pytest.mark.parametrize("case", first_on_every_spark([*UPSERTS]))
+def test_upsert_writes_once_despite_lost_executors(cluster: OrderedProcess, case: str) -> None:
+    assert cluster.order("upsert", case=case) == EXACTLY_ONCE
 
 
 @pytest.mark.invariant("P19")
-def test_load_survives_lost_executors(results: dict[str, Any]) -> None:
-    assert results[LOAD] == {"counts": [ROWS, 0, 0, 0], "missing": 0, "repeated": 0, "strays": 0}
+@pytest.mark.one_spark
+def test_upsert_in_files_survives_losses(cluster: OrderedProcess) -> None:
+    assert cluster.order("upsert_in_files") == EXACTLY_ONCE
 
 
-def test_delete_survives_lost_executors(results: dict[str, Any]) -> None:
-    assert results["delete"] == {"requested": ROWS, "agrees": True}
+@pytest.mark.invariant("P19")
+def test_load_survives_lost_executors(cluster: OrderedProcess) -> None:
+    assert cluster.order("load") == {**EXACTLY_ONCE, "counts": [ROWS, 0, 0, 0]}
 
 
-def test_clustering_survives_lost_executors(results: dict[str, Any]) -> None:
-    assert results["cluster"] == {"replaced": True, "same": True}
+@pytest.mark.one_spark
+def test_delete_survives_lost_executors(cluster: OrderedProcess) -> None:
+    assert cluster.order("delete") == {"requested": ROWS, "agrees": True}
+
+
+@pytest.mark.one_spark
+def test_clustering_survives_lost_executors(cluster: OrderedProcess) -> None:
+    assert cluster.order("cluster") == {"replaced": True, "same": True}

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import rli
+from tests.support.lanes import first_on_every_spark
 from tests.support.spark import REPOSITORY
 from tests.support.tables import check_stored, stray_files
 
@@ -63,7 +64,9 @@ def job_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Scenarios], Jo
 
 @pytest.mark.parametrize(
     ("scenarios", "scenario"),
-    [(scenarios, scenario) for scenarios in APPLICATIONS for scenario in scenarios if scenario != "driver-dies"],
+    first_on_every_spark(
+        [(scenarios, scenario) for scenarios in APPLICATIONS for scenario in scenarios if scenario != "driver-dies"], 2
+    ),
 )
 def test_nothing_is_written_or_indexed_twice(
     job_of: Callable[[Scenarios], Job], scenarios: Scenarios, scenario: str
