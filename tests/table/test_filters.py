@@ -15,8 +15,9 @@ import rli
 from rli import Table
 from rli.hudi.meta_columns import RECORD_KEY
 from tests.support.filter_cases import KINDS, NAN, FilterCases
+from tests.support.soak import FACTOR
 
-_CASES = 25
+_CASES = 12 * FACTOR
 _LATE = ("f64", "i32", "money")
 """Columns that a table gets with its second commit."""
 

@@ -53,7 +53,7 @@ def full(tables: dict[str, Table]) -> dict[str, pa.Table]:
 
 @pytest.mark.parametrize("name", TABLES)
 @given(data=st.data())
-@settings(max_examples=40 * FACTOR, deadline=None)
+@settings(max_examples=25 * FACTOR, deadline=None)
 def test_skipping_loses_no_record(
     tables: dict[str, Table], full: dict[str, pa.Table], name: str, data: st.DataObject
 ) -> None:
