@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from rli.errors import CorruptTableError, UnsupportedTableError
+from rli.hudi.file_names import LogFileName
 from rli.hudi.log_file.form import BlockKind, Header
 from rli.hudi.log_file.reader import LogBlock, LogFileReader
 from rli.hudi.log_file.rollback_block import undone_instant
@@ -62,6 +64,8 @@ def data_blocks(files: Iterable[tuple[DataFile, BinaryIO]], seen: SeenInstants |
                 _require_dead(file, seen)
             else:
                 instant = block.header(Header.INSTANT)
+                if seen is None:
+                    _require_own(instant, file)
                 if (seen is None or seen.has(instant)) and block.kind not in _PASSED_OVER:
                     found.append(DataBlock(file.path, instant, _known(block, file)))
     return list(_without_replaced(found))
@@ -73,6 +77,16 @@ def _require_dead(file: DataFile, seen: SeenInstants | None) -> None:
         raise CorruptTableError(
             f"a log file of a completed commit is damaged: file={file.path}",
             remedy="restore it from a backup, or go back to before its commit with Hudi",
+        )
+
+
+def _require_own(instant: str, file: DataFile) -> None:
+    """Pass a block of the commit that the file's name has; before an upgrade to table version 8, others wrote to files, too."""
+    if LogFileName.parse(posixpath.basename(file.path)).instant != instant:
+        raise UnsupportedTableError(
+            f"a log file has blocks of other commits than its own, as before table version 8: file={file.path} "
+            f"instant={instant}",
+            remedy="read a later state, let Hudi compact the table, or read it with query='read_optimized'",
         )
 
 

@@ -21,7 +21,7 @@ from rli.hudi.schema import conform
 from rli.view.key_columns import KeyColumns
 from rli.view.merging.latest_changes import NO_RECORD, changes
 from rli.view.merging.log_blocks import DataBlock
-from rli.view.merging.ordering import comparable
+from rli.view.merging.ordering import comparable, require_known
 
 _OPERATION: Final = "_hoodie_operation"
 _MOST_HELD: Final = 64 << 20
@@ -113,6 +113,7 @@ class LogRecords:
         if self.ordering is None:
             return changes(keys, pa.nulls(batch.num_rows), np.zeros_like(is_deleted), positions, of_records=True)
         values = conform(batch, pa.schema([self.ordering]))[0].combine_chunks()
+        require_known(values.filter(pa.array(~is_deleted)))
         return changes(keys, comparable(values), is_deleted & _always(values), positions, of_records=True)
 
     def _deletes(self, deleted: pa.RecordBatch) -> pa.Table:

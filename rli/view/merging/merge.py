@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rli.view.merging.latest_changes import ALWAYS, KEY, NO_RECORD, ORDERING, POSITION, LatestChanges
 from rli.view.merging.log_records import LogRecords
-from rli.view.merging.ordering import comparable, comparable_type, is_at_least
+from rli.view.merging.ordering import comparable, comparable_type, is_at_least, require_known
 
 
 @dataclass
@@ -58,6 +58,9 @@ class Merge:
         Args:
             keys: of the next records, shape (n,).
             ordering: their ordering values, shape (n,); None if these do not count.
+
+        Raises:
+            UnsupportedTableError: see ``require_known``.
         """
         found = pc.index_in(keys, value_set=self._keys)
         rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
@@ -72,8 +75,10 @@ class Merge:
             kept[rows] = False
             return kept
         changes = self.latest.take(pa.array(numbers))
-        stored = comparable(ordering.take(pa.array(rows)))
-        wins = is_at_least(changes[ORDERING].combine_chunks(), stored) | changes[ALWAYS].to_numpy()
+        always = changes[ALWAYS].to_numpy()
+        stored = ordering.take(pa.array(rows))
+        require_known(stored.filter(pa.array(~always)))
+        wins = is_at_least(changes[ORDERING].combine_chunks(), comparable(stored)) | always
         kept[rows[wins]] = False
         self._lost[numbers[~wins]] = True
         return kept

@@ -9,11 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rli.errors import UnsupportedTableError
+
 _SIGN_LESS: Final = {pa.float32(): (np.int32, np.int32(0x7FFFFFFF)), pa.float64(): (np.int64, np.int64(2**63 - 1))}
 
 
 def comparable(values: pa.Array) -> pa.Array:
-    """Ordering values as integers, or as they are where Arrow orders them as Java does. Null is least.
+    """Ordering values as integers, or as they are where Arrow orders them as Java does. Null, of deletes alone, is least.
 
     Floating-point numbers are ordered by their bits: -0.0 is less than 0.0, and NaN is greatest.
 
@@ -53,6 +55,18 @@ def ranks(values: pa.Array) -> NDArray[np.int64]:
 
 
 def is_at_least(newer: pa.Array, older: pa.Array) -> NDArray[np.bool_]:
-    """Whether each comparable value is no less than another one, shape (n,)."""
-    known = pc.greater_equal(newer, older)
-    return np.asarray(pc.fill_null(known, older.is_null()).to_numpy(zero_copy_only=False))
+    """Whether each comparable value is no less than another one, shape (n,); not if either is null."""
+    return np.asarray(pc.fill_null(pc.greater_equal(newer, older), False).to_numpy(zero_copy_only=False))
+
+
+def require_known(values: pa.Array) -> None:
+    """Pass ordering values of records without a null: releases of Hudi differ in what such a record wins over, or fail.
+
+    Raises:
+        UnsupportedTableError: one is null.
+    """
+    if values.null_count:
+        raise UnsupportedTableError(
+            f"a record that log files change, or one of theirs, has no ordering value: records={values.null_count}",
+            remedy="give each record one with Hudi and compact the table, or read it with query='read_optimized'",
+        )

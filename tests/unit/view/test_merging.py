@@ -236,6 +236,28 @@ def test_unknown_rules_are_named(changes: dict[str, str], reason: str) -> None:
         MergeRules.of(properties)
 
 
+@pytest.mark.parametrize("stored", [None, 5])
+def test_records_without_ordering_are_refused(tmp_path: Path, stored: int | None) -> None:
+    """Releases of Hudi differ in what such a record wins over."""
+    block = Block("avro", 1, (Change("k1", None if stored else 7, "x"),))
+    given_slice = Slice([Change("k1", stored, "y")], [[block]], frozenset([1]), "ts")
+    with (
+        reader_of(tmp_path, given_slice) as reader,
+        pytest.raises(rli.UnsupportedTableError, match="no ordering value"),
+    ):
+        list(reader.batches(SCHEMA))
+
+
+def test_blocks_of_other_commits_are_refused(tmp_path: Path) -> None:
+    """From table version 8 on, each log file belongs to one commit."""
+    content = encoded(Block("avro", 1, (Change("k1", 1, "x"),)))
+    (tmp_path / f".f-0_{BASE}.log.1_0-0-0").write_bytes(content)
+    file = DataFile(f".f-0_{BASE}.log.1_0-0-0", len(content))
+    table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: KEY_COLUMNS)
+    with pytest.raises(rli.UnsupportedTableError, match="other commits than its own"):
+        MergedReader(table, FileSlice(GROUP, BASE, None, (file,)))
+
+
 @pytest.mark.parametrize("cut", [1, 9, 40])
 def test_cut_log_is_an_error(tmp_path: Path, cut: int) -> None:
     """A file that one commit wrote has no block of a dead writer."""
