@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rli
-from rli import PruningStep, Table
+from rli import PruningStep, Query, Table
 from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
 from rli.hudi.properties import Key, load_properties, save_properties
@@ -25,7 +25,7 @@ from rli.view.snapshot import Snapshot
 from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
 from tests.support.soak import FACTOR
 
-TABLES = (*METADATA_TABLES, "v9_gaps")
+TABLES = (*METADATA_TABLES, "v9_gaps", "v9_logs", "v6_logs")
 _LONG = "x" * 6000
 _EDGES: dict[str, list[Any]] = {
     "string": ["", "a", "b", "\uffff", "\U00010000", _LONG, _LONG + "a"],
@@ -46,24 +46,27 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
 
 
 @pytest.fixture(scope="module")
-def full(tables: dict[str, Table]) -> dict[str, pa.Table]:
+def full(tables: dict[str, Table]) -> dict[tuple[str, Query], pa.Table]:
     """All records of the files in the folders."""
-    return {name: Snapshot.now(opened_table(table).definition).read() for name, table in tables.items()}
+    states = {name: Snapshot.now(opened_table(table).definition) for name, table in tables.items()}
+    return {(name, query): state.read(query=query) for name, state in states.items() for query in Query}
 
 
 @pytest.mark.parametrize("name", TABLES)
 @given(data=st.data())
 @settings(max_examples=25 * FACTOR, deadline=None)
 def test_skipping_loses_no_record(
-    tables: dict[str, Table], full: dict[str, pa.Table], name: str, data: st.DataObject
+    tables: dict[str, Table], full: dict[tuple[str, Query], pa.Table], name: str, data: st.DataObject
 ) -> None:
-    filters = data.draw(conditions(full[name]))
-    passes = Filter.of(filters, with_meta_columns(full[name].schema))
+    query = data.draw(st.sampled_from([*Query]))
+    records = full[name, query]
+    filters = data.draw(conditions(records))
+    passes = Filter.of(filters, with_meta_columns(records.schema))
     assert passes is not None
-    expected = ids(full[name].filter(passes.expression))
-    scan = tables[name].scan(filters=filters)
-    assert ids(scan.to_table()) == ids(tables[name].read(filters=filters)) == expected, filters
-    assert scan.explain().files.total == len(tables[name].scan().files())
+    expected = ids(records.filter(passes.expression))
+    scan = tables[name].scan(filters=filters, query=query)
+    assert ids(scan.to_table()) == ids(tables[name].read(filters=filters, query=query)) == expected, filters
+    assert scan.explain().files.total == scan.explain().files.read + sum(scan.explain().files.pruned.values())
 
 
 @pytest.mark.parametrize("name", TABLES)
