@@ -13,7 +13,7 @@ import pytest
 import rli
 from rli import Query
 from tests.support.histories import Layout
-from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
+from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import NEWEST, newest_only, table_options, with_hudi
 from tests.support.hudi_rs import read_with_hudi_rs
 
@@ -36,7 +36,7 @@ CHANGES: Final = [
 ]  # fmt: skip
 
 
-def options(engine: HudiEngine, *, version: int, metadata: bool) -> dict[str, str]:
+def options(engine: HudiEngine, *, metadata: bool) -> dict[str, str]:
     """Of a writer; ordering values count."""
     ordered = (
         {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
@@ -51,7 +51,6 @@ def options(engine: HudiEngine, *, version: int, metadata: bool) -> dict[str, st
         "hoodie.index.type": "SIMPLE",
         "hoodie.compact.inline": "false",
         "hoodie.metadata.enable": str(metadata).lower(),
-        **(STAY_ON_VERSION_6 if engine.version == NEWEST and version == 6 else {}),
     }
 
 
@@ -89,9 +88,8 @@ def require_states(path: Path, states: Mapping[str, list[tuple[str, int, str]]])
 
 
 @newest_only
-@pytest.mark.parametrize("version", [6, 9])
-def test_changes_of_a_key_equal_hudi(engine: HudiEngine, tmp_path: Path, version: int) -> None:
-    path, given = tmp_path / "trips", options(engine, version=version, metadata=False)
+def test_changes_of_a_key_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None:
+    path, given = tmp_path / "trips", options(engine, metadata=False)
     insert = {**given, "hoodie.datasource.write.operation": "bulk_insert"}
     delete = {**given, "hoodie.datasource.write.operation": "delete"}
     engine.write(path, rows(*((changes, 10, "base", False) for changes in CHANGES)), insert, "overwrite")
@@ -107,7 +105,7 @@ def test_changes_of_a_key_equal_hudi(engine: HudiEngine, tmp_path: Path, version
 
 @with_hudi("1.2.0", "0.15.0")
 def test_steps_of_a_table_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None:
-    path, given = tmp_path / "trips", options(engine, version=9, metadata=True)
+    path, given = tmp_path / "trips", options(engine, metadata=True)
     states: dict[str, list[tuple[str, int, str]]] = {}
 
     def write(changes: Sequence[tuple[str, int, str, bool]], more: dict[str, str] | None = None) -> None:
@@ -133,6 +131,6 @@ def test_steps_of_a_table_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None
     write([("k6", 40, "e", False), ("k7", 40, "e", False)])
     assert require_states(path, states) == [*states]
     for step in "fg":
-        write([("k8", 60, step, False)], {**compacting, "hoodie.clean.commits.retained": "1"})
+        write([("k8", 60, step, False)], {**compacting, "hoodie.cleaner.commits.retained": "1"})
     assert require_states(path, states)
     assert min(states) not in require_states(path, states)
