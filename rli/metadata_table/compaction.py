@@ -14,9 +14,6 @@ from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.new_files import NewFiles
 
-_EMPTY_LOG_BYTES: Final = 128
-"""At most that many has the first log file of a file group, which holds no change."""
-
 _SUFFIX: Final = "001"
 """Of a compaction in table version 6, behind the instant of the last deltacommit."""
 
@@ -59,7 +56,7 @@ def changed_groups(reader: MetadataTableReader) -> Iterator[tuple[str, GroupSlic
     """The file groups that log files have changed, each behind its partition; raises as ``MetadataTableReader.groups``."""
     for partition in reader.all_partitions:
         for group in reader.groups(partition):
-            if any(log.size > _EMPTY_LOG_BYTES for log in group.logs):
+            if group.changes:
                 yield partition, group
 
 

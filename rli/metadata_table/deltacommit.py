@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from rli.hudi.metadata.reader import metadata_layout
+from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import Action, InstantState
 from rli.hudi.timeline.layouts import TimelineLayout

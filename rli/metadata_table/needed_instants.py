@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rli.hudi.metadata.reader import metadata_layout
+from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.metadata_table.compaction import last_compaction
 from rli.view.definition import TableDefinition

@@ -17,7 +17,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ValidationError
 
 from rli.errors import ConflictError, CorruptTableError, LeaseLostError
-from rli.hudi.metadata.reader import metadata_layout
+from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.timeline.archive import ARCHIVED_ACTIONS, Archive
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.layouts import TimelineLayout

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rli.hudi.log_file.form import Header
 from rli.hudi.log_file.reader import LogFileReader
+from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import METADATA_FOLDER
-from rli.hudi.metadata.reader import metadata_layout
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.writing import TimelineWriter

@@ -24,8 +24,8 @@ from rli.hudi.metadata.index_definitions import (
     format_index_definitions,
     load_index_definitions,
 )
+from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
-from rli.hudi.metadata.reader import metadata_layout
 from rli.hudi.properties import PROPERTIES_PATH, Key
 from rli.hudi.timeline.instant import Action
 from rli.publication.metadata_files import ReplacesFiles, bring_into_place, flush_waiting

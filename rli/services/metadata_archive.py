@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rli.hudi.metadata.reader import metadata_layout
+from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.timeline.timeline import load_timeline
 from rli.metadata_table.needed_instants import earliest_active
 from rli.publication.archiving import archive_instants, instants_before

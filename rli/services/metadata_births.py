@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from rli.errors import ConflictError, InvalidInputError, UnsupportedTableError
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
+from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import PartitionKind
-from rli.hudi.metadata.reader import metadata_layout
 from rli.hudi.metadata.schema import schema_text_of
 from rli.hudi.metadata.statistic_values import StatisticsVersion
 from rli.hudi.properties import TableProperties

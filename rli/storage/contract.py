@@ -38,6 +38,11 @@ class FileChanges(ABC):
 
     is_local: ClassVar[bool] = False
 
+    @property
+    def lists_by_name(self) -> bool:
+        """Whether a listing of all below a folder asks for the names in their order, one after the other."""
+        return False
+
     @abstractmethod
     def write(self, path: str, content: bytes) -> None:
         """Write a file so that readers see the old content or all of the new."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 import obstore
 
@@ -12,6 +13,9 @@ from rli.storage.contract import Draft, FileChanges
 from rli.storage.object_deletions import delete_objects
 from rli.storage.object_errors import as_os_errors
 from rli.storage.publications import Publications
+
+_DIRECTORY_BUCKET: Final = "--x-s3"
+"""At the end of their names."""
 
 
 class ObjectChanges(FileChanges):
@@ -25,8 +29,14 @@ class ObjectChanges(FileChanges):
 
     def __init__(self, stores: ObjectStores, location: str, folder: str) -> None:
         self._store = stores.store
+        self._location = location
         self._writes = ConditionalWrites(stores, location, folder)
         self._publications = Publications(stores, self._writes, folder)
+
+    @property
+    def lists_by_name(self) -> bool:
+        """All stores do so, but for the directory buckets of S3."""
+        return _DIRECTORY_BUCKET not in self._location
 
     def write(self, path: str, content: bytes) -> None:
         with as_os_errors(path):

@@ -6,6 +6,7 @@ import io
 from typing import TYPE_CHECKING, Final
 
 import obstore
+from obstore.exceptions import BaseError
 
 from rli.storage.object_errors import as_os_errors
 
@@ -16,8 +17,12 @@ _PART_BYTES: Final = 8 * 1024 * 1024
 """Objects from this size on are uploaded in parts; they appear when all parts are there."""
 
 
+_TAIL_BYTES: Final = 64 * 1024
+"""Fetched first: a Parquet file is read from its end, and a small one is whole in it."""
+
+
 class ObjectReader:
-    """Reads ranges of an object: one request each.
+    """Reads ranges of an object: one request each, but for those at its end, which the first request has brought.
 
     Raises:
         FileNotFoundError: there is no such object.
@@ -30,7 +35,7 @@ class ObjectReader:
         self._key = key
         self._position = 0
         with as_os_errors(key):
-            self._size = obstore.head(store, key)["size"]
+            self._size, self._tail = _size_and_tail(store, key)
 
     def read(self, count: int = -1) -> bytes:
         """At most ``count`` bytes, all that are left if it is negative."""
@@ -38,10 +43,16 @@ class ObjectReader:
         length = left if count < 0 else min(count, left)
         if not length:
             return b""
-        with as_os_errors(self._key):
-            content = bytes(obstore.get_range(self._store, self._key, start=self._position, length=length))
+        content = self._content(self._position, length)
         self._position += len(content)
         return content
+
+    def _content(self, start: int, length: int) -> bytes:
+        tail_start = self._size - len(self._tail)
+        if start >= tail_start:
+            return self._tail[start - tail_start : start - tail_start + length]
+        with as_os_errors(self._key):
+            return bytes(obstore.get_range(self._store, self._key, start=start, length=length))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to a position."""
@@ -63,6 +74,18 @@ class ObjectReader:
 
     def close(self) -> None:
         """Nothing is open between two requests."""
+
+
+def _size_and_tail(store: S3Store | GCSStore | AzureStore, key: str) -> tuple[int, bytes]:
+    """The size of an object, and its last bytes where one request brings both."""
+    try:
+        found = obstore.get(store, key, options={"range": {"suffix": _TAIL_BYTES}})
+        return found.meta["size"], bytes(found.bytes())
+    except FileNotFoundError:
+        raise
+    except BaseError:
+        # Azure knows no ranges from the end, and no store one of an empty object.
+        return obstore.head(store, key)["size"], b""
 
 
 class ObjectWriter:

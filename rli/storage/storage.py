@@ -85,6 +85,11 @@ class Storage:
         return self._changes.is_local
 
     @property
+    def lists_by_name(self) -> bool:
+        """Whether a listing of all below a folder asks for the names in their order, one after the other."""
+        return self._changes.lists_by_name
+
+    @property
     def _changes(self) -> FileChanges:
         return self._resolved.changes
 

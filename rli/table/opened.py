@@ -149,7 +149,14 @@ class OpenTable:
                 f"neither an instant nor a time: as_of={as_of!r}", remedy="give a string, a date or a datetime"
             )
         given = as_of.isoformat() if isinstance(as_of, date) else as_of
-        return told_of_whole(self.reloaded(), tell, None if given is None else parse_instant_time(given))
+
+        def tell_and_follow(snapshot: Snapshot) -> Found:
+            # It was read with the properties as they are now.
+            if snapshot.table.properties != self.definition.properties:
+                self.reloaded()
+            return tell(snapshot)
+
+        return told_of_whole(self.definition, tell_and_follow, None if given is None else parse_instant_time(given))
 
     def snapshot(self, as_of: str | date | None = None) -> Snapshot:
         """The state of the table, now or as of an instant or a time, with a list of all its files; raises as ``told``."""

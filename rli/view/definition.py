@@ -11,7 +11,7 @@ from rli.hudi.properties import Key, TableProperties, load_properties
 from rli.hudi.table_features import require_readable
 from rli.hudi.timeline.archive import Archive
 from rli.hudi.timeline.layouts import TimelineLayout
-from rli.hudi.timeline.timeline import Timeline, load_timeline
+from rli.hudi.timeline.timeline import Timeline, is_unbroken, listed_timeline, load_timeline
 from rli.model import Durability
 from rli.settings import IndexSettings, TableSettings
 from rli.storage import Storage
@@ -58,10 +58,34 @@ class TableDefinition:
     def load_timeline(self) -> Timeline:
         """The timeline as it is now; raises ``TableNotFoundError`` if the table was dropped."""
         timeline = load_timeline(self.storage, self.timeline_layout)
+        self._require_table_of(timeline)
+        return timeline
+
+    def listed_timeline(self) -> Timeline:
+        """As ``load_timeline``, from a single listing where the storage lists by name.
+
+        It counts once ``timeline_behind`` has given a later one that has its first write.
+        """
+        if not self.storage.lists_by_name:
+            return self.load_timeline()
+        layout = self.timeline_layout
+        timeline = listed_timeline(self.storage, layout, self.storage.list_files(layout.folder))
+        self._require_table_of(timeline)
+        return timeline
+
+    def timeline_behind(self, earlier: Timeline) -> Timeline:
+        """The timeline as it is now, after another was listed; raises as ``load_timeline``."""
+        timeline = self.listed_timeline()
+        # Two listings in the order of names that show the same are both whole: what had left during the second one would
+        # be followed by a later write, because the last one never leaves.
+        if timeline.instants == earlier.instants or not self.storage.lists_by_name or is_unbroken(timeline):
+            return timeline
+        return self.load_timeline()
+
+    def _require_table_of(self, timeline: Timeline) -> None:
         if not timeline.instants:
             # The folder of a table that was dropped looks like a table without a commit.
             load_properties(self.storage)
-        return timeline
 
     @property
     def archive(self) -> Archive:

@@ -55,10 +55,24 @@ class Snapshot:
 
     @classmethod
     def for_reads(cls, table: TableDefinition) -> Snapshot:
-        """As ``now``, and where the table has a metadata table, what that tells is taken from there."""
-        snapshot = cls.now(table)
-        has_metadata = bool(table.properties.metadata_partitions)
-        return replace(snapshot, metadata=TableMetadata(table, snapshot.timeline) if has_metadata else None)
+        """The table as its timeline shows it, and where it has a metadata table, what that tells is taken from there.
+
+        The timeline is a ``TableDefinition.listed_timeline``. The properties are read behind it, because writers take a
+        partition off the list before a commit that the partition lacks: so a partition on the list has each commit of the
+        timeline.
+
+        Raises:
+            TableNotFoundError: the table was dropped.
+            UnsupportedTableError: the table has become one that rli cannot read.
+        """
+        while True:
+            timeline, now = table.listed_timeline(), table.reloaded()
+            # Else the timeline was sought where it is no more.
+            if now.timeline_layout == table.timeline_layout:
+                break
+            table = now
+        listed = now.properties.metadata_partitions
+        return cls(now, timeline, metadata=TableMetadata(now, timeline, listed) if listed else None)
 
     def as_of(self, instant: str) -> Snapshot:
         """The table as it was at an instant."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from rli.errors import InstantNotFoundError
@@ -21,35 +21,27 @@ _ATTEMPTS: Final = 2
 class TableMetadata:
     """The metadata table as readers of one state use it, partition by partition, as long as each can be read.
 
-    Who keeps the metadata table takes a partition off the table's list before a commit that the partition lacks. So a
-    partition that the list has after the timeline was loaded has each commit of that timeline.
-
     Args:
         table: the table.
-        timeline: of the table; loaded before, with all its instants, but those behind ``Timeline.as_of``.
+        timeline: of the table, with all its instants, but those behind ``Timeline.as_of``.
+        partitions: that the table lists; read after the timeline.
     """
 
-    def __init__(self, table: TableDefinition, timeline: Timeline) -> None:
+    def __init__(self, table: TableDefinition, timeline: Timeline, partitions: Iterable[str]) -> None:
         self._table = table
         self._timeline = timeline
         self._reader: MetadataTableReader | None = None
-        self._partitions: frozenset[str] | None = None
+        self.partitions = frozenset(partitions)
+        """The partitions of the metadata table that can be asked."""
 
     @property
     def is_of_the_past(self) -> bool:
         """Whether the state is an earlier one: then only what is said of single files holds."""
         return self._timeline.as_of is not None
 
-    @property
-    def partitions(self) -> frozenset[str]:
-        """The partitions of the metadata table that can be asked."""
-        if self._partitions is None:
-            self._partitions = frozenset(self._listed())
-        return self._partitions
-
     def as_of(self, timeline: Timeline) -> TableMetadata:
         """For readers of an earlier state."""
-        return TableMetadata(self._table, timeline)
+        return TableMetadata(self._table, timeline, self.partitions)
 
     def ask(self, partition: str, question: Callable[[MetadataTableReader], Told]) -> Told | None:
         """The answer of a partition; None if there is no such partition, or it is broken: then a warning is logged.
@@ -73,9 +65,9 @@ class TableMetadata:
 
     def distrust(self, partition: str, error: Exception) -> None:
         """Ask a partition no more, because it is broken or the table itself says otherwise; a warning is logged."""
-        self._partitions = self.partitions - {partition}
+        self.partitions -= {partition}
         # Others may have switched it off meanwhile.
-        if partition in self._listed():
+        if partition in load_properties(self._table.storage).metadata_partitions:
             metrics.METADATA_FAILURES.add(1, partition=partition)
             events.METADATA_UNUSED.log(table=self._table.location, partition=partition, cause=error)
 
@@ -84,9 +76,6 @@ class TableMetadata:
             self._reader = MetadataTableReader(self._table.storage, self._timeline, self._table.properties)
         return self._reader
 
-    def _listed(self) -> tuple[str, ...]:
-        return load_properties(self._table.storage).metadata_partitions
-
-    def __reduce__(self) -> tuple[type[TableMetadata], tuple[TableDefinition, Timeline]]:
+    def __reduce__(self) -> tuple[type[TableMetadata], tuple[TableDefinition, Timeline, frozenset[str]]]:
         # Another process reads for itself.
-        return TableMetadata, (self._table, self._timeline)
+        return TableMetadata, (self._table, self._timeline, self.partitions)

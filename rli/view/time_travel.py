@@ -7,6 +7,7 @@ from itertools import takewhile
 
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.view.cleaned_logs import cleaned_meanwhile, require_not_cleaned
 from rli.view.definition import TableDefinition
@@ -70,24 +71,39 @@ def _whole(table: TableDefinition, as_of: str | None) -> Snapshot:
 
 
 def _whole_from(current: Snapshot, as_of: str | None) -> Snapshot:
-    table = current.table
-    KeptInstants(current.timeline).require_saved(as_of, has_archive=table.has_archive)
     while True:
-        chosen = current if as_of is None else current.as_of(as_of)
+        table, chosen = current.table, current if as_of is None else current.as_of(as_of)
         chosen.slices.list_all()
         # What was deleted before it could be listed is told by a timeline that is loaded after that.
-        current = Snapshot.now(table) if chosen.metadata is None else Snapshot.for_reads(table)
-        if as_of is not None:
-            _require_begun(current, chosen)
-            require_files_as_of(current, chosen)
-        elif missing_group(current, chosen) is not None or cleaned_meanwhile(chosen, current):
-            continue
-        if _still_holds(current, chosen):
-            # Behind the second timeline: only a difference that no later commit explains is a lost file (P41).
-            require_files(chosen)
-            # Read now: the commit that has it may be undone.
-            _ = chosen.schema
-            return chosen
+        later = Snapshot(table, table.timeline_behind(current.timeline))
+        if _was_unbroken(current.timeline, later.timeline):
+            KeptInstants(current.timeline).require_saved(as_of, has_archive=table.has_archive)
+            if _holds(chosen, later):
+                # Behind the second timeline: only a difference that no later commit explains is a lost file (P41).
+                require_files(chosen)
+                # Read now: the commit that has it may be undone.
+                _ = chosen.schema
+                return chosen
+        current = later if current.metadata is None else Snapshot.for_reads(table)
+
+
+def _was_unbroken(timeline: Timeline, later: Timeline) -> bool:
+    """Whether a timeline lacks no instant from its middle (see ``is_unbroken``), as a later one tells."""
+    return timeline.first is None or any(instant.time == timeline.first for instant in later.instants)
+
+
+def _holds(earlier: Snapshot, later: Snapshot) -> bool:
+    """Whether a state lists all its files, and shows all writes before its last one, as a later timeline tells.
+
+    Raises:
+        InstantNotFoundError: the state is of the past, and has begun no commit, or files of it were cleaned.
+    """
+    if earlier.timeline.as_of is not None:
+        _require_begun(later, earlier)
+        require_files_as_of(later, earlier)
+    elif missing_group(later, earlier) is not None or cleaned_meanwhile(earlier, later):
+        return False
+    return _still_holds(later, earlier)
 
 
 def is_whole(snapshot: Snapshot) -> bool:

@@ -70,7 +70,7 @@ class GroupReader:
 
     def _overlay(self, keys: pa.Array | None) -> Overlay:
         changes = LogChanges(self._instants, keys)
-        for file in self._group.logs:
+        for file in self._group.changes:
             with self._open(file) as source:
                 changes.read(source, file)
         return Overlay.of(changes.batches, merges=self._merges)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from rli.errors import UnsupportedTableError
 from rli.hudi.file_names import HFILE, BaseFileName, LogFileName
+from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.storage import StoredFile
 
@@ -33,6 +35,24 @@ class GroupSlice:
     base_instant: str
     logs: tuple[StoredFile, ...]
     names: tuple[LogFileName, ...]
+
+    @property
+    def changes(self) -> tuple[StoredFile, ...]:
+        """The log files without those that hold no change, as births of partitions leave one in each file group."""
+        return tuple(file for file, name in zip(self.logs, self.names, strict=True) if file.size != _unchanged(name))
+
+
+@cache
+def _bytes_without_change(digits: int) -> int:
+    return len(delete_block("0" * digits, NO_DELETES))
+
+
+def _unchanged(name: LogFileName) -> int:
+    """The size of a log file whose only block has the instant in the file's name, and deletes nothing.
+
+    A block that changes something is longer: it has records, or names a second instant to roll back.
+    """
+    return _bytes_without_change(len(name.instant))
 
 
 def group_slices(

@@ -16,6 +16,7 @@ from rli.hudi.hfile.cells import concatenated
 from rli.hudi.metadata.group_reader import GroupReader
 from rli.hudi.metadata.group_slices import GroupSlice, group_slices, superseded_files
 from rli.hudi.metadata.groups import groups_of
+from rli.hudi.metadata.metadata_files import MetadataFiles, metadata_layout
 from rli.hudi.metadata.partitions import (
     METADATA_FOLDER,
     PartitionKind,
@@ -26,8 +27,7 @@ from rli.hudi.metadata.partitions import (
 )
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.properties import TableProperties
-from rli.hudi.timeline.layouts import TimelineLayout
-from rli.hudi.timeline.timeline import Timeline, load_timeline
+from rli.hudi.timeline.timeline import Timeline
 from rli.storage import Storage, StoredFile
 
 _MERGED: Final = frozenset(
@@ -60,7 +60,8 @@ class MetadataTableReader:
     def __init__(self, storage: Storage, timeline: Timeline, properties: TableProperties) -> None:
         self._storage = storage
         self._properties = properties
-        self.timeline = load_timeline(storage, metadata_layout(timeline.layout))
+        self._files = MetadataFiles(storage, metadata_layout(timeline.layout))
+        self.timeline = self._files.timeline
         self._instants = ValidInstants(timeline, self.timeline)
         self._groups: dict[str, tuple[GroupSlice, ...]] = {}
 
@@ -100,8 +101,9 @@ class MetadataTableReader:
 
     def superseded(self, partition: str) -> tuple[StoredFile, ...]:
         """The files of a partition that no reader needs any more; raises as ``groups``."""
-        files = self._storage.list_files(posixpath.join(METADATA_FOLDER, partition))
-        return superseded_files(files, self._instants, by_completion=self.timeline.layout.keeps_completion_times)
+        return superseded_files(
+            self._files.of(partition), self._instants, by_completion=self.timeline.layout.keeps_completion_times
+        )
 
     def scan(self, partition: str) -> Iterator[pa.RecordBatch]:
         """All cells of a partition, sorted within each file group, without removed records: batches of ``CELLS``."""
@@ -157,14 +159,13 @@ class MetadataTableReader:
                 f"the metadata table has a partition of a kind that rli does not know: partition={partition}",
                 remedy="drop this partition with Hudi, or read the table without its metadata table",
             )
-        folder = posixpath.join(METADATA_FOLDER, partition)
         by_completion = self.timeline.layout.keeps_completion_times
-        groups = group_slices(self._storage.list_files(folder), self._instants, by_completion=by_completion)
-        _require_all_groups(folder, partition, groups)
+        groups = group_slices(self._files.of(partition), self._instants, by_completion=by_completion)
+        _require_all_groups(partition, groups)
         return groups
 
 
-def _require_all_groups(folder: str, partition: str, groups: tuple[GroupSlice, ...]) -> None:
+def _require_all_groups(partition: str, groups: tuple[GroupSlice, ...]) -> None:
     """Raise ``CorruptTableError`` unless the numbers of groups are complete: their count places the keys."""
     numbers: dict[str | None, list[int]] = defaultdict(list)
     for group in groups:
@@ -172,16 +173,7 @@ def _require_all_groups(folder: str, partition: str, groups: tuple[GroupSlice, .
     is_complete = all(found == list(range(len(found))) for found in numbers.values())
     if not groups or None in numbers or not is_complete:
         raise CorruptTableError(
-            f"a partition of the metadata table lacks file groups, or has those of another one: folder={folder} "
-            f"groups={len(groups)}",
+            f"a partition of the metadata table lacks file groups, or has those of another one: "
+            f"folder={posixpath.join(METADATA_FOLDER, partition)} groups={len(groups)}",
             remedy="drop this partition of the metadata table and let it be built anew",
         )
-
-
-def metadata_layout(layout: TimelineLayout) -> TimelineLayout:
-    """The layout of the metadata table's timeline: that of the table, in the metadata table's folder."""
-    return TimelineLayout(
-        layout.version,
-        posixpath.join(METADATA_FOLDER, layout.folder),
-        posixpath.join(METADATA_FOLDER, layout.archive_folder),
-    )

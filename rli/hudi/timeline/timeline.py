@@ -218,15 +218,31 @@ def load_timeline(storage: Storage, layout: TimelineLayout) -> Timeline:
         CorruptTableError: an instant's file is broken; names the file.
     """
     while True:
-        listed = sorted(_furthest_states(list_instants(storage, layout)), key=_order)
-        torn = _torn(listed, layout)
-        instants = tuple(sorted((_as_pending(i) if i in torn else i for i in listed), key=_order))
-        first = _first_write(instants)
-        # Instants leave for the archive in the order of their times. While the first one that was listed is there, no
-        # later one has left while the folder was listed; else commits might be missing from the middle.
-        if first is None or storage.exists(layout.path(first.file_name)):
-            undoing = tuple(i for i in instants if i.is_completed and i.action in UNDOING_ACTIONS)
-            return Timeline(instants, layout, storage, undoing, first.time if first else None, torn=torn)
+        timeline = listed_timeline(storage, layout, storage.list_files(layout.folder))
+        if is_unbroken(timeline):
+            return timeline
+
+
+def listed_timeline(storage: Storage, layout: TimelineLayout, files: Iterable[StoredFile]) -> Timeline:
+    """The timeline of the files in its folder; raises as ``load_timeline``.
+
+    It may lack instants that left for the archive while the folder was listed: see ``is_unbroken``.
+    """
+    listed = sorted(_furthest_states(_instants_of(files, layout)), key=_order)
+    torn = _torn(listed, layout)
+    instants = tuple(sorted((_as_pending(i) if i in torn else i for i in listed), key=_order))
+    first = _first_write(instants)
+    undoing = tuple(i for i in instants if i.is_completed and i.action in UNDOING_ACTIONS)
+    return Timeline(instants, layout, storage, undoing, first.time if first else None, torn=torn)
+
+
+def is_unbroken(timeline: Timeline) -> bool:
+    """Whether no instant left for the archive while a timeline was listed, so that none is missing from the middle.
+
+    Instants leave in the order of their times. While the first one that was listed is there, no later one has left.
+    """
+    first = _first_write(timeline.instants)
+    return first is None or timeline.storage.exists(timeline.layout.path(first.file_name))
 
 
 def list_instants(storage: Storage, layout: TimelineLayout) -> list[Instant]:
@@ -235,7 +251,11 @@ def list_instants(storage: Storage, layout: TimelineLayout) -> list[Instant]:
     Raises:
         CorruptTableError: an instant's file is broken; names the file.
     """
-    parsed = (_parse(file, layout) for file in storage.list_files(layout.folder))
+    return _instants_of(storage.list_files(layout.folder), layout)
+
+
+def _instants_of(files: Iterable[StoredFile], layout: TimelineLayout) -> list[Instant]:
+    parsed = (_parse(file, layout) for file in files)
     return [instant for instant in parsed if instant is not None]
 
 
