@@ -22,8 +22,12 @@ OPERATIONS: Final = ("restore and archive", "migration")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", ["get", "verify"])
-def test_readers_in_an_object_store(verb: str, object_store: ObjectStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("verb", "metadata"), [("get", "none"), ("verify", "none"), ("filtered read", ["files", "column_stats"])]
+)
+def test_readers_in_an_object_store(
+    verb: str, metadata: str | list[str], object_store: ObjectStore, tmp_path: Path
+) -> None:
     kind, bucket = KINDS["record"], object_store.new_bucket()
     location, client = f"s3://{bucket}/t", object_store.client(bucket)
     index, kept = tmp_path / "index", tmp_path / "kept"
@@ -35,6 +39,7 @@ def test_readers_in_an_object_store(verb: str, object_store: ObjectStore, tmp_pa
         index=kind.url.format(folder=tmp_path),
         storage_options=object_store.options,
         maintenance=False,
+        metadata=metadata,
     )
     instants = write_all(table)
     table.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from obstore.store import S3Store
 from tests.support.docker import free_ports
 from tests.support.waiting import eventually
 
+_LOGGED = re.compile(r'"(\S+ \S+) HTTP/1.1"')
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -29,10 +31,12 @@ class ObjectStore:
 
     Attributes:
         port: of this host.
+        log: of the server.
         options: what a table needs to be opened there, as ``storage_options``.
     """
 
     port: int
+    log: Path
     options: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,6 +59,10 @@ class ObjectStore:
         except OSError:
             return False
         return True
+
+    def requests(self) -> list[str]:
+        """Each request so far: its method and its target."""
+        return _LOGGED.findall(self.log.read_text())
 
     def new_bucket(self) -> str:
         """The name of an empty bucket that nobody else uses."""
@@ -92,7 +100,7 @@ def running_object_store(folder: Path) -> Iterator[ObjectStore]:
     command = [sys.executable, "-m", "tests.support.object_server", str(port)]
     with (folder / "s3.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT) as process:
         try:
-            server = ObjectStore(port)
+            server = ObjectStore(port, folder / "s3.log")
             eventually(lambda: process.poll() is not None or server.is_up(), "the S3 server is up")
             if process.poll() is not None:
                 pytest.fail(f"the S3 server ended: {(folder / 's3.log').read_text()}")

@@ -6,12 +6,16 @@ import pyarrow as pa
 import pytest
 
 from rli.errors import CorruptTableError, UnsupportedTableError
+from rli.hudi.file_names import LogFileName
+from rli.hudi.log_file.delete_block import NO_DELETES, delete_block, deletes
 from rli.hudi.log_file.encoding import encode_block
 from rli.hudi.log_file.form import BlockKind, Header
 from rli.hudi.log_file.rollback_block import rollback_block
+from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.groups import groups_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.views import record_locations
+from rli.storage import StoredFile
 from tests.support.log_blocks import blocks_of
 from tests.support.metadata_tables import metadata_reader, unpack_metadata_table
 
@@ -52,6 +56,17 @@ def test_cut_logs_are_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CorruptTableError, match="files-0000-0"):
         list(metadata_reader(table).scan("files"))
+
+
+def test_short_logs_hold_no_change() -> None:
+    """Readers pass over a log file of the size of an empty one."""
+    named = "20250102030405006" + "010"
+    empty = LogFileName("files-0000-0", named, 1, "0-0-0")
+    least = deletes(pa.array(["k"]), "files")
+    for block in (delete_block("20250102030405006", least), rollback_block(named[:-3], undone=named[:-3])):
+        file = StoredFile(str(empty), len(block))
+        assert GroupSlice("files-0000-0", None, "", (file,), (empty,)).changes == (file,)
+        assert len(block) > len(delete_block(named, NO_DELETES))
 
 
 def _last_instant(path: Path) -> str:
