@@ -6,6 +6,7 @@ import math
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from rli.errors import CorruptTableError
@@ -78,7 +79,9 @@ class MetadataListing:
 
     def all_slices(self) -> list[FileSlice]:
         """The slices of all partitions; raises as those of the folders."""
-        listed = self.metadata.ask(PartitionKind.FILES, self._all_files)
+        # Not while the metadata table is asked: it is not to blame for a commit that was undone meanwhile.
+        written = self.last_written()
+        listed = self.metadata.ask(PartitionKind.FILES, partial(_all_files, written=written))
         return self.folders.all_slices() if listed is None else list(_slices_of(_listed(listed)))
 
     def slices_of(self, partition_path: str) -> list[FileSlice]:
@@ -90,17 +93,18 @@ class MetadataListing:
         """As many as one partition takes: the list of each is in the same files."""
         return 1 if PartitionKind.FILES in self.metadata.partitions else self.folders.requests_of_all()
 
-    def _all_files(self, reader: MetadataTableReader) -> Mapping[str, Mapping[str, int]]:
-        listed = all_files(reader)
-        missing = (path for path in self.last_written() if not _is_listed(listed, path))
-        # Others may have replaced and cleaned a file since the timeline was loaded.
-        path = None if reader.is_ahead else next(missing, None)
-        if path is not None:
-            raise CorruptTableError(
-                f"the metadata table does not list a file of the last commit: file={path}",
-                remedy="to build the metadata table again, run: rli metadata disable TABLE, then: rli metadata enable TABLE",
-            )
-        return listed
+
+def _all_files(reader: MetadataTableReader, written: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+    listed = all_files(reader)
+    missing = (path for path in written if not _is_listed(listed, path))
+    # Others may have replaced and cleaned a file since the timeline was loaded.
+    path = None if reader.is_ahead else next(missing, None)
+    if path is not None:
+        raise CorruptTableError(
+            f"the metadata table does not list a file of the last commit: file={path}",
+            remedy="to build the metadata table again, run: rli metadata disable TABLE, then: rli metadata enable TABLE",
+        )
+    return listed
 
 
 def _is_listed(listed: Mapping[str, Mapping[str, int]], path: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rli import Table
-from rli.hudi.metadata.reader import metadata_layout
+from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.timeline.archive import Archive
 from rli.hudi.timeline.instant import Action
 from rli.table.table import opened_table
