@@ -7,6 +7,9 @@ table for what a commit changes there.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 from rli.coordination.contract import SignsOfLife
@@ -17,7 +20,12 @@ _FOLDERS: Final = (".hoodie/.heartbeat", ".hoodie/metadata/.hoodie/.heartbeat")
 _INTERVAL_SECONDS: Final = 60.0
 """Hudi's default of ``hoodie.client.heartbeat.interval_in_ms``."""
 
+_TOLERATED_INTERVALS: Final = 2
+"""Hudi's default of ``hoodie.client.heartbeat.tolerable.misses``."""
+
 _BEATS_PER_INTERVAL: Final = 3
+
+_DAY_SECONDS: Final = 86_400.0
 
 
 class Heartbeats:
@@ -45,6 +53,33 @@ class Heartbeats:
     def remove(self, instant: str) -> None:
         """Remove the heartbeats of an instant."""
         self._storage.delete_files(f"{folder}/{instant}" for folder in self._folders)
+
+
+def is_silent(storage: Storage, pending_paths: Iterable[str], instant: str) -> bool:
+    """Whether the writer of a pending instant, a process of Hudi, seems to be dead.
+
+    Its last heartbeat is older than two intervals. A writer that failed has removed its heartbeat, and one that takes itself for the
+    only writer of the table never gave any: without a heartbeat, an instant counts as left behind after a day.
+
+    Args:
+        storage: the table's folder. Where it is in an object store, nobody counts as dead.
+        pending_paths: the files of the instant on the timeline, as far as they are there.
+        instant: its time.
+    """
+    if not storage.is_local:
+        return False
+    if (last := _changed(storage, f"{_FOLDERS[0]}/{instant}")) is not None:
+        return time.time() - last > _TOLERATED_INTERVALS * _INTERVAL_SECONDS
+    began = [at for path in pending_paths if (at := _changed(storage, path)) is not None]
+    return bool(began) and time.time() - max(began) > _DAY_SECONDS
+
+
+def _changed(storage: Storage, path: str) -> float | None:
+    """When a file was changed last; None if there is none."""
+    try:
+        return Path(storage.root, path).stat().st_mtime
+    except FileNotFoundError:
+        return None
 
 
 class BeatingSigns:

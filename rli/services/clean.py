@@ -8,7 +8,8 @@ carried out, rli or Hudi, carries it out. Kept are
 3. what the table needed as of each savepoint;
 4. what pending writes may be building on.
 
-Temporary files and unfinished drafts that killed writers left go, too.
+Temporary files and unfinished drafts that killed writers left go, too; on tables that share a lock with writers of Hudi, also
+the pending commits of those that died.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.publication.fence import Fence, remove_unfinished_drafts
 from rli.publication.instants import TableInstant
+from rli.services.expired_writes import roll_back_expired
 from rli.services.planned import PlannedService
 from rli.services.undo_plan import planned_files
 from rli.telemetry import events, metrics
@@ -81,6 +83,7 @@ def clean(
     _require_kept(keep_commits)
     began = time.monotonic()
     finish_cleans(table, fence)
+    roll_back_expired(table, fence)
     table.storage.remove_temporaries()
     remove_unfinished_drafts(fence)
     kept = KeptInstants(table.load_timeline())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +12,9 @@ import pytest
 
 from rli import LeaseLostError, SettingsError, Step, Table, UnsupportedTableError, create_table, open_table
 from rli.errors import LeaseBusyError
+from rli.hudi.timeline.instant import Action
+from rli.publication.instants import TableInstant
+from rli.table.table import opened_table
 
 pytestmark = pytest.mark.invariant("P55")
 
@@ -85,3 +91,63 @@ def test_unknown_choice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="filesystem"):
         locked(tmp_path, "dynamodb")
     assert not (tmp_path / "t").exists()
+
+
+def dead_write(table: Table, silent_seconds: float) -> str:
+    """A pending write of Hudi with a base file and a heartbeat of that age; returns its instant."""
+    definition = opened_table(table).definition
+    pending = TableInstant(definition, str(int(table.timeline()[-1].time) + 1), Action.COMMIT)
+    assert pending.request()
+    pending.begin()
+    written = next(Path(table.location, "Rome").glob("*.parquet"))
+    shutil.copy(written, written.with_name(f"{written.name.split('_')[0]}_9-9-9_{pending.time}.parquet"))
+    Path(table.location, ".hoodie/.temp", pending.time).mkdir(parents=True)
+    heartbeat = Path(table.location, ".hoodie/.heartbeat", pending.time)
+    heartbeat.touch()
+    beaten = time.time() - silent_seconds
+    os.utime(heartbeat, (beaten, beaten))
+    return pending.time
+
+
+def test_dead_write_is_rolled_back(tmp_path: Path) -> None:
+    table = locked(tmp_path)
+    table.upsert(ROWS)
+    dead = dead_write(table, silent_seconds=130)
+    table.clean()
+    assert [instant.action for instant in table.timeline()] == ["commit", "rollback"]
+    assert [path for path in Path(table.location).rglob(f"*{dead}*") if path.suffix != ".rollback"] == []
+    assert table.upsert(ROWS.set_column(2, "ts", [[2, 2]])).updated == 2
+    assert table.verify_index().agrees
+
+
+def test_living_write_is_left_alone(tmp_path: Path) -> None:
+    table = locked(tmp_path)
+    table.upsert(ROWS)
+    pending = dead_write(table, silent_seconds=110)
+    table.clean()
+    assert [instant.time for instant in table.timeline() if not instant.is_completed] == [pending]
+    assert list(Path(table.location).glob(f"*/*{pending}.parquet"))
+
+
+def test_failed_write_is_rolled_back(tmp_path: Path) -> None:
+    # A writer of Hudi that fails removes its heartbeat, and leaves its instant.
+    table = locked(tmp_path)
+    table.upsert(ROWS)
+    failed = dead_write(table, silent_seconds=0)
+    Path(table.location, ".hoodie/.heartbeat", failed).unlink()
+    table.clean()
+    assert [instant.time for instant in table.timeline() if not instant.is_completed] == [failed]
+    yesterday = time.time() - 90_000
+    for file in Path(table.location, ".hoodie").glob(f"{failed}*"):
+        os.utime(file, (yesterday, yesterday))
+    table.clean()
+    assert [instant.action for instant in table.timeline()] == ["commit", "rollback"]
+
+
+def test_dead_write_stays_without_lock(tmp_path: Path) -> None:
+    table = locked(tmp_path, "lease")
+    table.upsert(ROWS)
+    Path(table.location, ".hoodie/.heartbeat").mkdir()
+    pending = dead_write(table, silent_seconds=1000)
+    table.clean()
+    assert [instant.time for instant in table.timeline() if not instant.is_completed] == [pending]

@@ -1,0 +1,66 @@
+"""Rolling back writes of Hudi whose process died, on tables that share a lock with its writers.
+
+Hudi's own writers do the same before a clean (``hoodie.clean.failed.writes.policy=LAZY``). Without it, a table that Hudi writes
+no more would keep the files of such a write, and everything after its instant, for ever.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rli.coordination.heartbeats import Heartbeats, is_silent
+from rli.hudi.lock_settings import is_lock_named
+from rli.hudi.timeline.by_partition import by_partition
+from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.rollback_metadata import RollbackPlan
+from rli.publication.fence import Fence
+from rli.publication.instants import TableInstant
+from rli.services.rollback import ROLLBACK
+from rli.view import paths
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+
+_MARKERS: Final = ".hoodie/.temp"
+
+
+def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
+    """Roll back pending commits of Hudi that gave no heartbeat for long; each is logged as any rollback.
+
+    Args:
+        table: the table; the caller holds the lease and the lock.
+        fence: of the caller.
+    """
+    if not is_lock_named(table.properties.raw):
+        return
+    for instant in expired_writes(table):
+        snapshot = Snapshot.now(table)
+        rollback = ROLLBACK.announce(_plan(snapshot, instant), snapshot.timeline, fence)
+        table.storage.delete_folder(f"{_MARKERS}/{instant.time}")
+        ROLLBACK.finish(rollback, fence)
+        Heartbeats(table.storage, has_metadata_table=bool(table.properties.metadata_partitions)).remove(instant.time)
+
+
+def expired_writes(table: TableDefinition) -> list[Instant]:
+    """The pending commits of other engines whose writers seem to be dead, unless one of them is being rolled back."""
+    pending = table.load_timeline().pending
+    if any(instant.action == Action.ROLLBACK for instant in pending):
+        return []
+    return [
+        instant
+        for instant in pending
+        # An overwrite or a clustering has a plan that others may carry out.
+        if instant.action == Action.COMMIT
+        # The folder of a write of rli is there from before its request until after its end.
+        and not table.storage.exists(paths.work_folder(instant.time))
+        # A commit of rli that lost its completed file is for ``rli.commit.torn``, or for an operator.
+        and not table.storage.exists(paths.journal_folder(instant.time))
+        and is_silent(table.storage, TableInstant(table, instant.time, instant.action).pending_paths, instant.time)
+    ]
+
+
+def _plan(snapshot: Snapshot, instant: Instant) -> bytes:
+    """The plan to take back whatever files have the instant in their names."""
+    stored = [part for part in snapshot.slices.all_versions() if part.instant == instant.time]
+    full_path = snapshot.table.storage.full_path
+    files = by_partition((part.group.partition_path, [full_path(file.path) for file in part.files]) for part in stored)
+    return RollbackPlan(instant.time, instant.action, files).to_avro()
