@@ -8,6 +8,7 @@ from typing import Final
 
 from rli.commit.lease_breaking import lease_holder
 from rli.commit.torn import torn_commits
+from rli.coordination.heartbeats import is_fresh, seconds_since_beat
 from rli.coordination.liveness import Holding
 from rli.coordination.of_table import coordination_of
 from rli.findings import Finding, Verdict
@@ -87,11 +88,18 @@ def _pending(snapshot: Snapshot, instant: Instant, sign: Holding | None) -> Find
             "restore it from a backup. If the power went off, write to the table: the next write rolls back a torn commit, "
             "unless a savepoint keeps it",
         )
+    return _of_other_engine(seconds_since_beat(snapshot.table.storage, instant.time), detail)
+
+
+def _of_other_engine(since_beat: float | None, detail: str) -> Finding:
+    if since_beat is not None and is_fresh(since_beat):
+        return Finding("writers", Verdict.OK, f"a writer of Hudi is at work: {detail} heartbeat={since_beat:.0f}s ago")
     return Finding(
         "writers",
         Verdict.WARNING,
-        f"another engine has not finished an instant: {detail}",
-        "if no job of that engine is running, let the engine roll it back",
+        f"another engine has not finished an instant, and gives no heartbeat: {detail}",
+        "if no job of that engine is running, let the engine roll it back. A running job of Hudi without heartbeats has the table "
+        "to itself (hoodie.clean.failed.writes.policy=EAGER): end it before rli writes, see docs/how-to/beside-hudi-writers.md",
     )
 
 

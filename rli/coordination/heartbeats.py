@@ -55,6 +55,17 @@ class Heartbeats:
         self._storage.delete_files(f"{folder}/{instant}" for folder in self._folders)
 
 
+def seconds_since_beat(storage: Storage, instant: str) -> float | None:
+    """How long ago a writer of Hudi gave its last heartbeat; None if there is none, or the table is in an object store."""
+    last = _changed(storage, f"{_FOLDERS[0]}/{instant}") if storage.is_local else None
+    return None if last is None else time.time() - last
+
+
+def is_fresh(seconds: float) -> bool:
+    """Whether a writer whose last heartbeat is so old counts as alive."""
+    return seconds <= _TOLERATED_INTERVALS * _INTERVAL_SECONDS
+
+
 def is_silent(storage: Storage, pending_paths: Iterable[str], instant: str) -> bool:
     """Whether the writer of a pending instant, a process of Hudi, seems to be dead.
 
@@ -68,8 +79,9 @@ def is_silent(storage: Storage, pending_paths: Iterable[str], instant: str) -> b
     """
     if not storage.is_local:
         return False
-    if (last := _changed(storage, f"{_FOLDERS[0]}/{instant}")) is not None:
-        return time.time() - last > _TOLERATED_INTERVALS * _INTERVAL_SECONDS
+    beaten = seconds_since_beat(storage, instant)
+    if beaten is not None:
+        return not is_fresh(beaten)
     began = [at for path in pending_paths if (at := _changed(storage, path)) is not None]
     return bool(began) and time.time() - max(began) > _DAY_SECONDS
 

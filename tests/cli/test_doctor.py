@@ -10,6 +10,7 @@ import pytest
 import rli as library
 from tests.cli.conftest import Outcome, Rli
 from tests.support.stored_indexes import create_index
+from tests.support.tables import turn_into_foreign_commit
 
 
 def problems(outcome: Outcome) -> list[dict[str, Any]]:
@@ -143,3 +144,50 @@ def test_unkeyed_digests_are_warned_of(rli: Rli, tmp_path: Path) -> None:
         assert index.store.compare_and_set("settings", index.store.read_control("settings"), earlier.to_json())
     report = rli("doctor", url, "--json").json
     assert [found["check"] for found in report["findings"] if found["verdict"] == "warning"] == ["digests"]
+
+
+def test_engines_without_lock_are_warned_of(rli: Rli, trips: str) -> None:
+    table = library.open_table(trips)
+    assert not lock_findings(rli, trips)
+    foreign = table.timeline()[-1].time
+    turn_into_foreign_commit(table, foreign)
+    table.sync_index()
+    table.delete([table.read().column("id")[0].as_py()])
+    [finding] = lock_findings(rli, trips)
+    assert finding["verdict"] == "warning"
+    assert f"of_others=1 last={foreign}" in finding["detail"]
+    assert "beside-hudi-writers" in finding["advice"]
+
+
+def test_locks_are_judged(rli: Rli, tmp_path: Path) -> None:
+    path = str(tmp_path / "locked")
+    library.create_table(path, record_key="id", lock="filesystem")
+    [finding] = lock_findings(rli, path)
+    assert finding["verdict"] == "ok"
+    with Path(path, ".hoodie/hoodie.properties").open("a") as properties:
+        properties.write("hoodie.clean.failed.writes.policy=EAGER\n")
+    [finding] = lock_findings(rli, path, status=1)
+    assert finding["verdict"] == "problem"
+    assert "LAZY" in finding["advice"]
+
+
+def test_heartbeats_tell_who_lives(rli: Rli, trips: str) -> None:
+    instant = "20260101000000000"
+    Path(trips, ".hoodie", f"{instant}.commit.requested").touch()
+    [finding] = findings_of(rli, trips, "writers")
+    assert "gives no heartbeat" in finding["detail"]
+    assert "EAGER" in finding["advice"]
+    Path(trips, ".hoodie/.heartbeat").mkdir()
+    Path(trips, ".hoodie/.heartbeat", instant).touch()
+    [finding] = findings_of(rli, trips, "writers")
+    assert "a writer of Hudi is at work" in finding["detail"]
+    assert finding["verdict"] == "ok"
+
+
+def lock_findings(rli: Rli, table: str, status: int = 0) -> list[dict[str, Any]]:
+    return findings_of(rli, table, "lock", status)
+
+
+def findings_of(rli: Rli, table: str, check: str, status: int = 0) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = rli("doctor", table, "--json", status=status).json["findings"]
+    return [finding for finding in found if finding["check"] == check]

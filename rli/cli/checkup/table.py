@@ -6,6 +6,7 @@ from typing import Final
 
 from rli.commit.findings import lease_finding, torn_findings, writer_findings
 from rli.commit.readiness import require_synced
+from rli.coordination.findings import lock_findings
 from rli.errors import IndexNotReadyError, RliError
 from rli.findings import Finding, Verdict, problem
 from rli.hudi.properties import COPY_ON_WRITE
@@ -101,6 +102,7 @@ class TableCheckup:
             return None, None
         self.findings.extend(timeline_findings(snapshot.timeline))
         self.findings.extend(metadata_findings(snapshot))
+        self.findings.extend(lock_findings(snapshot))
         return snapshot, self._look_at_files(snapshot, commits)
 
     def _look_at_files(self, snapshot: Snapshot, commits: Commits) -> int | None:
