@@ -11,11 +11,12 @@ import pyarrow as pa
 from rli.hudi.file_names import HFILE, BaseFileName
 from rli.hudi.hfile.writer import write_hfile
 from rli.hudi.metadata.cells import in_form
+from rli.hudi.metadata.schema import schema_text_of
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.hudi.timeline.instant import InstantState
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.metadata_table.group_logs import token_begin
-from rli.storage import Storage
+from rli.view.definition import TableDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +24,21 @@ class NewFiles:
     """New files of the metadata table.
 
     Attributes:
-        storage: of the table.
+        table: the definition of the table.
         folder: where the files are written: it stands for the folder of the metadata table.
         instant: of the change that brings them.
         began: instant time at which the attempt began; no other attempt has it.
-        schema: Avro schema of the values.
     """
 
-    storage: Storage
+    table: TableDefinition
     folder: str
     instant: str
     began: str
-    schema: str
+
+    @property
+    def schema(self) -> str:
+        """Avro schema of the values."""
+        return schema_text_of(self.table.properties.version)
 
     @property
     def token(self) -> str:
@@ -43,7 +47,7 @@ class NewFiles:
 
     def write(self, path: str, content: bytes) -> str:
         """Write a file; returns its path in the metadata table, as it was given."""
-        self.storage.unflushed().write_bytes(self._made(path), content)
+        self.table.storage.unflushed().write_bytes(self._made(path), content)
         return path
 
     def write_pending(self, layout: TimelineLayout, action: str, plan: bytes = b"") -> list[str]:
@@ -70,9 +74,10 @@ class NewFiles:
         """
         path = posixpath.join(partition, str(BaseFileName(file_id, self.token, self.instant, HFILE)))
         counts: list[int] = []
-        with self.storage.filesystem.open_output_stream(self.storage.full_path(self._made(path))) as sink:
-            written = (in_form(batch, self.schema) for batch in _counted(cells, counts))
-            write_hfile(sink, written, self.schema)
+        storage, schema = self.table.storage, self.schema
+        with storage.filesystem.open_output_stream(storage.full_path(self._made(path))) as sink:
+            written = (in_form(batch, schema) for batch in _counted(cells, counts))
+            write_hfile(sink, written, schema)
             size = sink.tell()
         inserts = sum(counts) if prior is None else 0
         return WriteStat(file_id, path, partition, prior, sum(counts), inserts, 0, 0, size, size)
@@ -80,7 +85,7 @@ class NewFiles:
     def _made(self, path: str) -> str:
         """Make the folder that a file of the metadata table waits in; returns the file's own path there."""
         target = posixpath.join(self.folder, path)
-        self.storage.make_folder(posixpath.dirname(target))
+        self.table.storage.make_folder(posixpath.dirname(target))
         return target
 
 

@@ -14,7 +14,6 @@ from rli.errors import ConflictError, InvalidInputError, UnsupportedTableError
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
 from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import PartitionKind
-from rli.hudi.metadata.schema import schema_text_of
 from rli.hudi.metadata.statistic_values import StatisticsVersion
 from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.instant import new_instant_time
@@ -256,7 +255,7 @@ def _birth(records: InitialRecords, kinds: Sequence[PartitionKind], folder: str,
     return Birth(
         records,
         kinds,
-        NewFiles(table.storage, folder, instant, now, schema_text_of(table.properties.version)),
+        NewFiles(table, folder, instant, now),
         completion_time=new_instant_time(table.now(), now),
         is_first=is_first,
     )

@@ -8,7 +8,6 @@ from typing import Final
 from uuid import uuid4
 
 from rli.hudi.metadata.reader import MetadataTableReader
-from rli.hudi.metadata.schema import schema_text_of
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.compaction import (
@@ -110,8 +109,8 @@ def _compact(table: TableDefinition, data: Timeline, reader: MetadataTableReader
     used = max(data.latest_time or "", reader.timeline.latest_time or "")
     now = new_instant_time(table.now(), used or None)
     instant, folder = instant_of_compaction(reader.timeline, now), paths.birth_folder(uuid4().hex)
-    schema, layout = schema_text_of(table.properties.version), table.timeline_layout
-    new = NewFiles(table.storage, paths.birth_files(folder), instant, now, schema)
+    layout = table.timeline_layout
+    new = NewFiles(table, paths.birth_files(folder), instant, now)
     try:
         files, metadata = write_compaction(reader, groups, new, layout)
     except BaseException:
