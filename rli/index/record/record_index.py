@@ -44,11 +44,6 @@ class RecordIndex(ABC):
     def url(self) -> str:
         """Where the index is; a password is not shown."""
 
-    @property
-    @abstractmethod
-    def home(self) -> str | None:
-        """Names the machine and the data where all of the index is on one machine; None where others reach it too."""
-
     @abstractmethod
     def lookup(
         self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray, *, timeout: float = LOOKUP_SECONDS

@@ -38,6 +38,7 @@ class StoredIndex(StoredEntries, RecordIndex):
 
     @property
     def home(self) -> str | None:
+        """Names the machine and the data where all of the index is on one machine; None where others reach it too."""
         return self.store.home if isinstance(self.store, SupportsHome) else None
 
     # Look-ups --------------------------------------------------------------------------------------------------
