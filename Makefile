@@ -91,7 +91,7 @@ SOAK ?= 20
 .PHONY: soak
 soak: $(VENV)/.dev ## Try many random cases: histories, kills at random times, examples (SOAK=100: for longer)
 	RLI_SOAK=$(SOAK) $(BIN)/python -m pytest $(IN_PARALLEL) --timeout 86400 \
-		$(or $(PYTEST_ARGS),tests/concurrency tests/conformance tests/crash tests/index tests/interop tests/services tests/spark tests/table tests/unit examples)
+		$(or $(PYTEST_ARGS),tests/benchmarks tests/concurrency tests/conformance tests/crash tests/index tests/interop tests/services tests/spark tests/table tests/unit examples)
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, format, spelling, types and the direction of imports
