@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from rli.errors import SettingsError
+from rli.hudi.metadata.partitions import PartitionKind
 from rli.index.any_index import checked_records
 from rli.index.contract import TableIndex
 from rli.model import KeyMode, Scope
@@ -56,6 +57,16 @@ class IndexKind(ABC):
     @abstractmethod
     def require_own(self, table: TableDefinition, url: str) -> None:
         """Pass a URL with no index, or with the table's own; raises ``IndexMismatchError`` for another one."""
+
+
+class InMetadataTable(IndexKind):
+    """A kind whose indexes are a partition of the table's metadata table: it is built and removed there.
+
+    Attributes:
+        partition: of the metadata table.
+    """
+
+    partition: PartitionKind
 
 
 class KeptKind(IndexKind):

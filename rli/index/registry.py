@@ -9,7 +9,8 @@ from rli.errors import SettingsError
 from rli.index.bloom.table_index import BloomIndex
 from rli.index.bucket.kind import BucketKind
 from rli.index.consistent_bucket.kind import ConsistentBucketKind
-from rli.index.kinds import IndexKind, KeptKind
+from rli.index.kinds import IndexKind, InMetadataTable, KeptKind
+from rli.index.metadata_record.kind import SCHEME, MetadataRecordKind
 from rli.index.record.in_process import URL as IN_PROCESS
 from rli.index.record.in_process import InProcessKind
 from rli.index.record.kind import RecordKind
@@ -31,6 +32,7 @@ _KINDS: Final[Mapping[str, IndexKind]] = {
     "bloom": BareKind("bloom", Scope.PARTITION, BloomIndex),
     "global-bloom": BareKind("global-bloom", Scope.GLOBAL, BloomIndex),
     "consistent-bucket": ConsistentBucketKind(),
+    SCHEME: MetadataRecordKind(),
 }
 """The kinds whose URLs do not name a store, by scheme."""
 
@@ -71,7 +73,7 @@ def is_kind(url: str) -> bool:
 
 def keeps_entries(url: str) -> bool:
     """Whether indexes of the kind that a URL names are built, and repaired; the others read the table's own files."""
-    return isinstance(index_kind(url), KeptKind)
+    return isinstance(index_kind(url), KeptKind | InMetadataTable)
 
 
 def default_lease(url: str) -> LeasePlace:

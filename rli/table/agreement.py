@@ -84,7 +84,7 @@ class Wanted:
     def _partitions(self, table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Partitions of the metadata table: those that are wanted, and which of them are there; all, if none are wanted."""
         opened = opened_table(table)
-        properties, wanted = opened.definition.properties, wanted_partitions(self.options, opened.scope)
+        properties, wanted = opened.definition.properties, wanted_partitions(self.options, opened.definition.index_url)
         if wanted is None:
             return (), properties.metadata_partitions
         kinds = tuple(map(str, wanted.kinds(properties.version)))

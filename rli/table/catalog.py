@@ -141,7 +141,7 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         url_encode=options.get("url_encode_partitions", False),
         create_schema=None if wanted.schema is None else to_avro(written_schema(wanted.schema), table_name),
     ).changed(properties_of_lock(options))
-    partitions = wanted_partitions(options, kind.scope_of(index_url))
+    partitions = wanted_partitions(options, index_url)
     if partitions is not None:
         partitions.require_supported(properties)
     definition = TableDefinition(storage, properties, settings, IndexBinding(index_url))

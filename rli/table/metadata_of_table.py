@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
 
-from rli.coordination.requests import request_folder_of
-from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.errors import InvalidInputError
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.table_features import require_copy_on_write
+from rli.index.kinds import InMetadataTable
 from rli.metadata_table.status import MetadataStatus, metadata_status
 from rli.metadata_table.verify import Difference, Verification
-from rli.services.metadata_births import (
-    NewPartitions,
-    enable_metadata,
-    is_unchanged,
-    prepare_partitions,
-    publish_partitions,
-)
+from rli.services.metadata_births import NewPartitions
 from rli.services.metadata_compaction import MetadataCompaction, compact_metadata, foretold_compaction
 from rli.services.metadata_table import MetadataChange, disable_metadata, foretold_removal
+from rli.table.births import BIRTHS, BesideWriters
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
 from rli.view.snapshot import Snapshot, told_of_now
-
-_SERVICE: Final = "metadata"
-
-_BESIDE_WRITERS: Final = 2
-"""How often partitions are built without the lease, before writers have to wait."""
 
 
 class MetadataOfTable:
@@ -73,35 +63,9 @@ class MetadataOfTable:
         """
         # A text is a sequence of its letters.
         names = [partitions] if isinstance(partitions, str) else partitions
+        service = partial(self._opened.service, BIRTHS, patience(timeout))
         wanted = NewPartitions(names, self._opened.scope, columns)
-        seconds = patience(timeout)
-        for _ in range(_BESIDE_WRITERS):
-            done = self._built_beside_writers(wanted, seconds, on_progress)
-            if done is not None:
-                return done
-        with self._opened.service(_SERVICE, seconds) as (_, fence):
-            return enable_metadata(wanted, fence, on_progress)
-
-    def _built_beside_writers(
-        self, wanted: NewPartitions, seconds: float, on_progress: Callable[[int, int], None]
-    ) -> MetadataChange | None:
-        """As ``enable``, with the lease for the last step alone; None if the table changed meanwhile."""
-        table, index = self._opened.refreshed()
-        definition = table.reloaded().durable()
-        timeline = definition.load_timeline()
-        with request_folder_of(definition, index) as request:
-            try:
-                prepared = prepare_partitions(wanted, definition, request.path, on_progress)
-            except (CorruptTableError, InstantNotFoundError):
-                # Others may have cleaned a file away.
-                if is_unchanged(definition, timeline):
-                    raise
-                return None
-            if prepared is None:
-                return MetadataChange((), (), definition.properties.metadata_partitions)
-            with self._opened.service(_SERVICE, seconds) as (_, fence):
-                request.require_kept()
-                return publish_partitions(prepared, fence)
+        return BesideWriters(self._opened.refreshed, service).enable(wanted, on_progress)
 
     def disable(
         self, partitions: Sequence[str] | None = None, *, timeout: float | None = None, dry_run: bool = False
@@ -114,14 +78,28 @@ class MetadataOfTable:
             dry_run: only tell what would be removed now.
 
         Raises:
-            InvalidInputError: the metadata table has no such partition.
+            InvalidInputError: the metadata table has no such partition, or one of them is the table's index.
             LeaseBusyError, LeaseLostError: as for ``enable``.
         """
         names = [partitions] if isinstance(partitions, str) else partitions
         if dry_run:
-            return foretold_removal(self._opened.reloaded(), names)
-        with self._opened.service(_SERVICE, patience(timeout)) as (_, fence):
+            change = foretold_removal(self._opened.reloaded(), names)
+            self._require_no_index(change.removed)
+            return change
+        with self._opened.service(BIRTHS, patience(timeout)) as (table, fence):
+            self._require_no_index(foretold_removal(table, names).removed)
             return disable_metadata(names, fence)
+
+    def _require_no_index(self, partitions: Sequence[str]) -> None:
+        """Raise ``InvalidInputError`` if the table's index is one of some partitions."""
+        definition = self._opened.definition
+        kind = None if definition.settings is None else self._opened.kind
+        if isinstance(kind, InMetadataTable) and kind.partition in partitions:
+            raise InvalidInputError(
+                f"the table's index is this partition: table={definition.location} index={definition.index_url} "
+                f"partition={kind.partition}",
+                remedy="give the table another index first: rli index migrate TABLE --to URL",
+            )
 
     def compact(self, *, timeout: float | None = None, dry_run: bool = False) -> MetadataCompaction:
         """Merge the log files of the metadata table into base files, and remove files that no reader needs any more.
@@ -141,7 +119,7 @@ class MetadataOfTable:
         """
         if dry_run:
             return foretold_compaction(self._opened.reloaded())
-        with self._opened.service(_SERVICE, patience(timeout)) as (_, fence):
+        with self._opened.service(BIRTHS, patience(timeout)) as (_, fence):
             return compact_metadata(fence)
 
     def status(self) -> MetadataStatus:

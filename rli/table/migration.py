@@ -84,10 +84,13 @@ class Migration:
     @property
     def making(self) -> NewIndex:
         """How the new index is made; it needs no lease."""
-        return NewIndex(self.table, self.index, self.target, self.options, self.tasks, self.on_step)
+        return NewIndex(self.table, self.index, self.target, self.options, self.tasks, self.patience, self.on_step)
 
     def _switch(self, new: TableIndex, require_held: Callable[[], None]) -> None:
         """Let the table have the new index: the caller holds the lease that all writers need until then."""
+        fence = Fence(self.table, require_held)
+        # Writers with an index of another scope remove a record index that they cannot keep.
+        self.making.build_in_metadata_table(fence)
         self.making.sync(new)
         if self.making.allows_less(new):
             # Writers may have written since what the former index allows, and the new one does not: file groups that are
@@ -100,7 +103,7 @@ class Migration:
         if stored is not None:
             index = settings.model_dump(include={"index_url", "index_generation", "lease"})
             settings = stored.model_copy(update=index)
-        Fence(self.table, require_held).replace(paths.SETTINGS, to_stored(storage, settings))
+        fence.replace(paths.SETTINGS, to_stored(storage, settings))
         self.on_step(MigrationStep.SWITCHED)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from rli.commit.exclusive_service import unsynced_service
 from rli.errors import (
     CorruptIndexError,
     CorruptTableError,
@@ -18,14 +20,17 @@ from rli.errors import (
 from rli.hudi.table_features import remedy_for_repeats
 from rli.index.any_index import facts_of, is_built, verified
 from rli.index.contract import IndexState, SyncOptions, TableIndex
-from rli.index.kinds import IndexOptions, KeptKind, rebuilt, require_valid
+from rli.index.kinds import IndexOptions, InMetadataTable, KeptKind, rebuilt, require_valid
 from rli.index.placing import PlacesRecords
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import Scope, VerifyReport
 from rli.index.roles import ExpiresKeys, KeptInStore
 from rli.index_urls import IndexUrl
 from rli.model import MigrationStep
+from rli.publication.fence import Fence
+from rli.services.metadata_births import NewPartitions, enable_metadata
 from rli.store.registry import open_store
+from rli.table.births import BIRTHS, BesideWriters
 from rli.tasks import TaskRunner
 from rli.urls import StoredUrl, has_secrets, without_password, without_secrets
 from rli.view.definition import TableDefinition
@@ -50,6 +55,7 @@ class NewIndex:
         target: the same table with the new index.
         options: of the new index.
         tasks: runs the work on each base file and on shards.
+        patience: seconds; for how long to wait for a lease at most.
         on_step: called after each step.
     """
 
@@ -58,6 +64,7 @@ class NewIndex:
     target: TableDefinition
     options: IndexOptions
     tasks: TaskRunner
+    patience: float
     on_step: OnMigrationStep
 
     def ready(self, require_alone: Callable[[], None]) -> tuple[TableIndex, VerifyReport]:
@@ -129,8 +136,27 @@ class NewIndex:
             return True
         return wanted.shards in {None, facts.shards} and facts.key_mode == str(wanted.key_mode)
 
+    def build_in_metadata_table(self, fence: Fence | None = None) -> None:
+        """Build the partition of the metadata table that the new index is, if it is one and not there yet.
+
+        Args:
+            fence: of a caller who holds the lease; else it is built beside writers.
+        """
+        kind = index_kind(self.target.index_url)
+        if not isinstance(kind, InMetadataTable):
+            return
+        wanted = NewPartitions([kind.partition], kind.scope_of(self.target.index_url))
+        if fence is not None:
+            enable_metadata(wanted, fence)
+            return
+        service = partial(unsynced_service, self.table, self.index, BIRTHS, patience=self.patience)
+        BesideWriters(lambda: (self.table, self.index), service).enable(wanted)
+
     def _built_index(self, require_alone: Callable[[], None]) -> TableIndex:
         kind = index_kind(self.target.index_url)
+        if isinstance(kind, InMetadataTable):
+            self.build_in_metadata_table()
+            return kind.open(self.target)
         for attempt in range(1, _ATTEMPTS + 1):
             before = self._completed()
             # What is there now goes: another migration may have let the table have it, if this process was paused.

@@ -8,7 +8,9 @@ from typing import Any, Final, TypedDict
 from rli.durations import parse_duration
 from rli.errors import SettingsError
 from rli.hudi.lock_settings import NO_LOCK, lock_properties
-from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange, Scope
+from rli.index.kinds import InMetadataTable
+from rli.index.registry import index_kind
+from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
 from rli.services.metadata_births import NewPartitions
 from rli.settings import DEFAULT_TOMBSTONES, MEBIBYTE, Maintenance
 
@@ -48,7 +50,8 @@ class TableOptions(TypedDict, total=False):
         tombstones: for how long a deleted key keeps the ordering value of its delete, so that an older record that comes
             later is not inserted again: a number of days, hours, minutes or seconds, such as "7d" (default) or "36h". "off": not
             at all.
-        metadata: partitions of Hudi's metadata table that the table gets, see ``MetadataOfTable.enable``; "none" (default).
+        metadata: partitions of Hudi's metadata table that the table gets, see ``MetadataOfTable.enable``; "none" (default). With the
+            index ``record-index:`` it gets ``record_index`` in any case.
     """
 
     shards: int | None
@@ -107,17 +110,18 @@ def properties_of_lock(options: TableOptions) -> dict[str, str]:
     return lock_properties(options.get("lock", NO_LOCK))
 
 
-def wanted_partitions(options: TableOptions, scope: Scope) -> NewPartitions | None:
+def wanted_partitions(options: TableOptions, index_url: str) -> NewPartitions | None:
     """What is wanted of the metadata table; None for nothing.
 
     Args:
         options: of the table.
-        scope: where a record key is unique.
+        index_url: of its index, which may be a partition there.
     """
-    given = options.get("metadata", NO_METADATA)
-    if given == NO_METADATA:
-        return None
-    return NewPartitions([given] if isinstance(given, str) else [*given], scope)
+    given, kind = options.get("metadata", NO_METADATA), index_kind(index_url)
+    wanted = [] if given == NO_METADATA else [given] if isinstance(given, str) else [*given]
+    if isinstance(kind, InMetadataTable):
+        wanted.append(kind.partition)
+    return NewPartitions(wanted, kind.scope_of(index_url)) if wanted or given != NO_METADATA else None
 
 
 def parse_tombstones(text: object) -> int | None:

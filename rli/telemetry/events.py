@@ -273,6 +273,10 @@ INDEX_PROBED: Final = _event(
     "index.probed", logging.INFO, "looked keys up in the table's files by key ranges and bloom filters",
     "table", "index", "keys", "files", "files_read", "comparisons", "false_positives", "seconds",
 )  # fmt: skip
+INDEX_STALE: Final = _event(
+    "index.stale", logging.WARNING, "sought keys in the table's files whose entries name file groups that are gone",
+    "table", "index", "keys", "sample",
+)  # fmt: skip
 INDEX_BUILT: Final = _event(
     "index.built", logging.INFO, "built the index from the table's files", "table", "index", "records", "seconds"
 )

@@ -13,7 +13,7 @@ from rli import Table, open_table
 from tests.crash.writes import BATCH, FIRST, GONE, KEYS_TO_DELETE, SECOND, do_write, pointed
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
-from tests.support.index_kinds import KINDS, TableModel, stored_rows
+from tests.support.index_kinds import IN_METADATA_TABLE, KINDS, TableModel, stored_rows
 from tests.support.soak import EVERY_POINT
 from tests.support.tables import check_stored, records
 
@@ -41,13 +41,15 @@ def _open(folder: Path) -> Table:
         for name, kind in KINDS.items()
         for write in ("upsert", "delete", "merge", "delete_where", "rollback", "cluster")
         if name != "record" and (write != "cluster" or kind.can_cluster)
-    ],
+    ]
+    + [("metadata", "upsert"), ("metadata-partition", "rollback")],
 )
 def test_a_kill_at_every_change(tmp_path: Path, name: str, write: str) -> None:
     template = tmp_path / "template"
     template.mkdir()
-    table = KINDS[name].create(template, small_file_size=0)
-    first, _ = KINDS[name].model().upserted(FIRST)
+    kind = (KINDS | IN_METADATA_TABLE)[name]
+    table = kind.create(template, small_file_size=0)
+    first, _ = kind.model().upserted(FIRST)
     before, _ = first.upserted(SECOND)
     table.upsert(records(*FIRST))
     table.upsert(records(*SECOND))

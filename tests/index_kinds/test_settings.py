@@ -8,12 +8,12 @@ import pytest
 
 from rli import CommitResult, IndexMismatchError, LeasePlace, SettingsError, Step, create_table, open_table
 from rli.table.table import opened_table
-from tests.support.index_kinds import KINDS, Kind, every_kind, stored_rows
+from tests.support.index_kinds import KINDS, Kind, stored_rows, with_metadata_kinds
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, records
 
 
-@every_kind
+@with_metadata_kinds
 def test_a_table_remembers_its_kind(kind: Kind, tmp_path: Path) -> None:
     with kind.create(tmp_path) as table:
         table.upsert(records(("a", "x", 1, 1.0)))

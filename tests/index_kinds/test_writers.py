@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rli import ConflictError, CorruptTableError, Scope, Step, Table, open_table
-from tests.support.index_kinds import KINDS, Kind, every_kind, stored_rows
+from tests.support.index_kinds import KINDS, Kind, stored_rows, with_metadata_kinds
 from tests.support.steps import Once
 from tests.support.tables import check_stored, records
 
@@ -24,7 +24,7 @@ def table(kind: Kind, tmp_path: Path) -> Table:
 
 @pytest.mark.invariant("P36")
 @pytest.mark.parametrize("step", BEFORE_THE_LEASE)
-@every_kind
+@with_metadata_kinds
 def test_writers_insert_key_once(table: Table, step: Step) -> None:
     first, second = ("k", "x", 1, 1.0), ("k", "x", 2, 2.0)
     rival = Once(step, lambda: open_table(table.location).upsert(records(first)))
@@ -36,7 +36,7 @@ def test_writers_insert_key_once(table: Table, step: Step) -> None:
 
 
 @pytest.mark.invariant("P36")
-@every_kind
+@with_metadata_kinds
 def test_key_in_two_partitions_follows_scope(table: Table, kind: Kind) -> None:
     first, second = ("k", "x", 1, 1.0), ("k", "y", 2, 2.0)
     rival = Once(Step.WRITTEN, lambda: open_table(table.location).upsert(records(first)))
@@ -52,7 +52,7 @@ def test_key_in_two_partitions_follows_scope(table: Table, kind: Kind) -> None:
 
 
 @pytest.mark.invariant("P36")
-@every_kind
+@with_metadata_kinds
 def test_delete_sees_concurrent_insert(table: Table) -> None:
     rival = Once(Step.WRITTEN, lambda: open_table(table.location).upsert(records(("k", "y", 1, 1.0))))
     assert table.delete(["old", "k"], on_step=rival).deleted == 2
@@ -61,7 +61,7 @@ def test_delete_sees_concurrent_insert(table: Table) -> None:
 
 
 @pytest.mark.invariant("P36")
-@every_kind
+@with_metadata_kinds
 def test_insert_sees_rolled_back_delete(table: Table) -> None:
     deleted = table.delete(["old"]).instant
     assert deleted is not None
@@ -74,7 +74,7 @@ def test_insert_sees_rolled_back_delete(table: Table) -> None:
 
 
 @pytest.mark.invariant("P36")
-@every_kind
+@with_metadata_kinds
 def test_insert_sees_deletion_of_skipped_key(table: Table) -> None:
     rival = Once(Step.WRITTEN, lambda: open_table(table.location).delete(["old"]))
     result = table.insert(records(("old", "x", 2, 2.0), ("new", "x", 2, 2.0)), on_step=rival)
@@ -82,7 +82,7 @@ def test_insert_sees_deletion_of_skipped_key(table: Table) -> None:
     assert stored_rows(table) == {("old", "x", 2, 2.0), ("new", "x", 2, 2.0)}
 
 
-@every_kind
+@with_metadata_kinds
 def test_disjoint_writers_do_not_wait(table: Table) -> None:
     rival = Once(Step.WRITTEN, lambda: open_table(table.location).upsert(records(("other", "z", 1, 1.0))))
     assert table.upsert(records(("k", "x", 1, 1.0)), on_step=rival).inserted == 1
@@ -91,7 +91,7 @@ def test_disjoint_writers_do_not_wait(table: Table) -> None:
 
 
 @pytest.mark.invariant("P36")
-@every_kind
+@with_metadata_kinds
 def test_insert_beside_clustering_and_clean(table: Table, kind: Kind) -> None:
     table.upsert(records(("k", "x", 1, 1.0)))
 
@@ -108,7 +108,7 @@ def test_insert_beside_clustering_and_clean(table: Table, kind: Kind) -> None:
     check_stored(table)
 
 
-@every_kind
+@with_metadata_kinds
 def test_exhausted_attempts_name_the_key(table: Table) -> None:
     rival = Once(Step.WRITTEN, lambda: open_table(table.location).upsert(records(("k", "x", 1, 1.0))))
     with pytest.raises(ConflictError) as raised:
@@ -117,7 +117,7 @@ def test_exhausted_attempts_name_the_key(table: Table) -> None:
     assert stored_rows(table) == {("old", "x", 1, 1.0), ("k", "x", 1, 1.0)}
 
 
-@every_kind
+@with_metadata_kinds
 def test_repeated_batch_key_counts_once(table: Table, kind: Kind) -> None:
     batch = [("k", "x", 1, 1.0), ("k", "x", 2, 2.0), ("k", "y", 3, 3.0)]
     table.upsert(records(*batch))

@@ -30,15 +30,19 @@ BY_CITY = Layout(partition_by=("city",))
         ("global-simple:", "GLOBAL_SIMPLE"),
         ("bloom:", "BLOOM"),
         ("global-bloom:", "GLOBAL_BLOOM"),
+        ("record-index:", "RECORD_INDEX"),
     ],
 )
 def test_upserts_take_turns(engine: HudiEngine, tmp_path: Path, url: str, hudi_type: str) -> None:
     path = tmp_path / "trips"
     table = rli.create_table(path, record_key="id", partition_by="city", ordering="ts", index=url)
     options = write_options(engine, BY_CITY, index=hudi_type)
-    for kind in ("simple", "bloom"):
+    for kind in ("simple", "bloom", "record"):
         options[f"hoodie.{kind}.index.update.partition.path"] = "true"
-    is_global = hudi_type.startswith("GLOBAL")
+    if hudi_type == "RECORD_INDEX":
+        # One index: each finds the entries of the other.
+        options |= {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
+    is_global = hudi_type in {"GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX"}
 
     table.upsert(_records(trip("ours", ts=1), trip("moves", ts=1)))
     engine.write(path, _records(trip("ours", ts=2), trip("hudi's", ts=2), trip("moves", city="Rome", ts=2)), options)

@@ -14,6 +14,7 @@ from rli.view import paths
 from tests.support.table_model import Outcome, Version
 from tests.support.table_model import deleted as deleted_globally
 from tests.support.table_model import upserted as upserted_globally
+from tests.support.tables import turn_into_version_9
 
 
 @dataclass(frozen=True)
@@ -24,22 +25,29 @@ class Kind:
         url: of ``create_table``; ``{folder}`` stands for a folder of the test.
         scope: where a key is unique.
         can_cluster: whether file groups may be put together.
+        version: of the table, 6 or 9.
     """
 
     url: str
     scope: Scope
     can_cluster: bool = True
+    version: int = 6
 
     def create(self, folder: Path, **settings: Any) -> Table:
         """An empty table with key ``id``, partitions by ``city`` and ordering ``ts``."""
-        return create_table(
+        url = self.url.format(folder=folder)
+        table = create_table(
             folder / "table",
             record_key="id",
             partition_by="city",
             ordering="ts",
-            index=self.url.format(folder=folder),
+            index=url if self.version == 6 else "simple:",
             **settings,
         )
+        if self.version == 9:
+            turn_into_version_9(table)
+            table.bootstrap_index(url)
+        return table
 
     def model(self) -> TableModel:
         """An empty table as plain values."""
@@ -58,6 +66,15 @@ KINDS = {
     "global-bloom": Kind("global-bloom:", Scope.GLOBAL),
 }
 
+IN_METADATA_TABLE = {
+    "metadata": Kind("record-index:", Scope.GLOBAL),
+    # Older tables have no partitioned record index.
+    "metadata-partition": Kind("record-index:?scope=partition", Scope.PARTITION, version=9),
+}
+
+with_metadata_kinds = pytest.mark.parametrize(
+    "kind", [*KINDS.values(), *IN_METADATA_TABLE.values()], ids=[*KINDS, *IN_METADATA_TABLE]
+)
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 
 Counts: TypeAlias = tuple[int, int, int, int, int]

@@ -16,6 +16,8 @@ from rli.hudi.hfile.cells import concatenated
 from rli.hudi.metadata.group_reader import GroupReader
 from rli.hudi.metadata.group_slices import GroupSlice, group_slices, superseded_files
 from rli.hudi.metadata.groups import groups_of
+from rli.hudi.metadata.index_definitions import load_index_definitions
+from rli.hudi.metadata.keys import PARTITION_LIST_KEY
 from rli.hudi.metadata.metadata_files import MetadataFiles, metadata_layout
 from rli.hudi.metadata.partitions import (
     METADATA_FOLDER,
@@ -25,6 +27,8 @@ from rli.hudi.metadata.partitions import (
     group_number,
     kind_of,
 )
+from rli.hudi.metadata.record_codec import decode_record
+from rli.hudi.metadata.records import FileList
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.timeline import Timeline
@@ -88,6 +92,15 @@ class MetadataTableReader:
         """
         return self._instants.are_ahead
 
+    def shown_beyond(self, partition: str) -> frozenset[str]:
+        """Deltacommits that the loaded timeline does not show as completed, and that the files of a partition may show.
+
+        A compaction may have merged them, or their instants are unknown to the timeline, as are those of builds of
+        partitions. Raises as ``groups``.
+        """
+        newest = max((group.base_instant for group in self.groups(partition)), default="")
+        return self._instants.shown_beyond(newest)
+
     def groups(self, partition: str) -> tuple[GroupSlice, ...]:
         """The file groups of a partition, ordered by file id; listed once.
 
@@ -137,9 +150,16 @@ class MetadataTableReader:
             CorruptTableError: a file is damaged or missing.
             UnsupportedTableError: a log file has a block that rli does not read.
         """
-        wanted = keys.cast(pa.binary()).unique()
-        wanted = wanted.take(pc.sort_indices(wanted))
         owner = "" if data_partition is None else escaped_partition(data_partition)
+        return self._lookup(partition, _distinct(keys), owner)
+
+    def lookup_everywhere(self, partition: str, keys: pa.Array) -> pa.RecordBatch:
+        """As ``lookup``, in the file groups of all partitions of the table where each has its own."""
+        wanted = _distinct(keys)
+        owners = dict.fromkeys(data_partition_of(group.file_id, partition) for group in self.groups(partition))
+        return concatenated([self._lookup(partition, wanted, owner) for owner in owners])
+
+    def _lookup(self, partition: str, wanted: pa.Array, owner: str | None) -> pa.RecordBatch:
         groups = [group for group in self.groups(partition) if data_partition_of(group.file_id, partition) == owner]
         if not groups or not len(wanted):
             return concatenated([])
@@ -161,8 +181,28 @@ class MetadataTableReader:
             )
         by_completion = self.timeline.layout.keeps_completion_times
         groups = group_slices(self._files.of(partition), self._instants, by_completion=by_completion)
-        _require_all_groups(partition, groups)
+        if groups or not self._may_lack_groups(partition):
+            _require_all_groups(partition, groups)
         return groups
+
+    def _may_lack_groups(self, partition: str) -> bool:
+        """Whether a partition is a partitioned record index of a table without files: it has no file groups yet."""
+        if kind_of(partition) is not PartitionKind.RECORD_INDEX:
+            return False
+        definition = load_index_definitions(self._storage, self._properties).get(partition)
+        return definition is not None and definition.is_partitioned and not self._lists_partitions()
+
+    def _lists_partitions(self) -> bool:
+        """Whether the table has, or had, partitions with files."""
+        found = self.lookup(PartitionKind.FILES, pa.array([PARTITION_LIST_KEY]))["value"].to_pylist()
+        records = map(decode_record, found)
+        return any(isinstance(record, FileList) and record.files for record in records)
+
+
+def _distinct(keys: pa.Array) -> pa.Array:
+    """Each key once, in the order of HFiles."""
+    distinct = keys.cast(pa.binary()).unique()
+    return distinct.take(pc.sort_indices(distinct))
 
 
 def _require_all_groups(partition: str, groups: tuple[GroupSlice, ...]) -> None:

@@ -73,6 +73,24 @@ class ValidInstants:
         is_known = instant in self._completion_times and instant not in self._data.undone
         return is_known and not self._is_later(instant)
 
+    def shown_beyond(self, base_instant: str) -> frozenset[str]:
+        """Deltacommits that the table does not show as completed, and that files may show all the same.
+
+        Args:
+            base_instant: of the newest base file: deltacommits that had completed before are merged in it.
+        """
+        return frozenset(
+            time
+            for time, completion in self._completion_times_of_changes.items()
+            if not self._is_completed.get(time) and not self._data.is_archived(time)
+            if completion < base_instant or self.is_valid(time)
+        )
+
+    @cached_property
+    def _completion_times_of_changes(self) -> dict[str, str]:
+        changes = (instant for instant in self._metadata.completed if instant.action == Action.DELTA_COMMIT)
+        return {instant.time: instant.completion_time or instant.time for instant in changes}
+
     def completion_time(self, instant: str) -> str:
         """When an instant of the metadata table completed, as far as its active timeline tells; else the instant."""
         return self._completion_times.get(instant, instant)

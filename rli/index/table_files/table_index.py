@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rli.errors import CorruptTableError
 from rli.hudi.table_features import remedy_for_repeats
-from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import IN_THIS_PROCESS, ChangedKeys, FileIndex, SyncOptions
 from rli.index.reports import IndexStats, Unseen, VerifyReport
 from rli.index.table_files.changes import changes_between
+from rli.index.table_files.flushing import FlushedInstants
 from rli.index.table_files.state import TableState
 from rli.index.table_files.verifying import verify_keys
 from rli.model import Scope
@@ -30,7 +30,7 @@ class TableFilesIndex(FileIndex):
         self._table = table
         self.scope = scope
         self.kind = table.index_url.partition(":")[0]
-        self._durable = frozenset[str]()
+        self._flushed = FlushedInstants()
 
     @property
     def url(self) -> str:
@@ -51,20 +51,12 @@ class TableFilesIndex(FileIndex):
 
     def sync(self, table: TableDefinition, options: SyncOptions = IN_THIS_PROCESS) -> TableState:
         timeline = table.load_timeline()
-        self._make_durable(table, timeline)
+        self._flushed.flush(table, timeline)
         options.on_registered()
         return TableState(Snapshot(table, timeline), self)
 
     def unseen(self, table: TableDefinition) -> tuple[TableState, Unseen]:
         return TableState(Snapshot.now(table), self), Unseen()
-
-    def _make_durable(self, table: TableDefinition, timeline: Timeline) -> None:
-        """See to it that what a write builds on, or acknowledges, survives a power cut (P17)."""
-        unflushed = [instant for instant in timeline.completed if instant.file_name not in self._durable]
-        if unflushed:
-            layout = timeline.layout
-            table.storage.flush([layout.folder, *(layout.path(instant.file_name) for instant in unflushed)])
-        self._durable = frozenset(instant.file_name for instant in timeline.completed)
 
     # Questions of a writer -------------------------------------------------------------------------------------
 

@@ -1,0 +1,101 @@
+"""The record index as of one state of a table: its files are listed once, so that all processes read the same ones."""
+
+from __future__ import annotations
+
+from rli.errors import (
+    ConflictError,
+    CorruptIndexError,
+    CorruptTableError,
+    IndexMismatchError,
+    IndexNotReadyError,
+    RliError,
+)
+from rli.hudi.metadata.index_definitions import load_index_definitions
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.properties import TableProperties, load_properties
+from rli.model import Scope
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+
+PARTITION = PartitionKind.RECORD_INDEX
+"""Of the metadata table."""
+
+
+def opened_reader(snapshot: Snapshot, scope: Scope) -> MetadataTableReader:
+    """Reads the record index as of a state of the table. Picklable, with the list of its files.
+
+    Args:
+        snapshot: the state; its timeline was loaded before.
+        scope: where a record key is to be unique.
+
+    Raises:
+        ConflictError: others have committed and compacted since the timeline was loaded.
+        CorruptIndexError: the record index is damaged.
+        IndexMismatchError: its keys are unique in another scope.
+        IndexNotReadyError: the metadata table has none.
+    """
+    # Loaded behind the timeline: a partition that is listed now has each of its commits.
+    table = snapshot.table.reloaded()
+    _require_listed(table, table.properties)
+    _require_scope(table, scope)
+    try:
+        reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
+        suspects = reader.shown_beyond(PARTITION)
+    except CorruptTableError as error:
+        raise broken(table, error) from error
+    if suspects:
+        _require_same_state(snapshot, suspects)
+    return reader
+
+
+def broken(table: TableDefinition, error: RliError) -> RliError:
+    """The error of a look-up that failed by an error of the metadata table: of one that was damaged, or removed meanwhile."""
+    try:
+        _require_listed(table, load_properties(table.storage))
+    except IndexNotReadyError as removed:
+        return removed
+    return CorruptIndexError(
+        f"the record index of the metadata table is damaged: table={table.location} ({error})",
+        remedy="build it again: rli index bootstrap TABLE",
+    )
+
+
+def _require_listed(table: TableDefinition, properties: TableProperties) -> None:
+    if PARTITION not in properties.metadata_partitions:
+        state = "inflight" if PARTITION in properties.metadata_partitions_inflight else "absent"
+        raise IndexNotReadyError(
+            f"the metadata table has no record index: table={table.location} index={table.index_url} "
+            f"partition={PARTITION} state={state}",
+            remedy="build it: rli metadata enable TABLE --partitions record_index",
+        )
+
+
+def _require_scope(table: TableDefinition, scope: Scope) -> None:
+    definition = load_index_definitions(table.storage, table.properties).get(PARTITION)
+    is_partitioned = definition is not None and definition.is_partitioned
+    found = Scope.PARTITION if is_partitioned else Scope.GLOBAL
+    if found is not scope:
+        raise IndexMismatchError(
+            f"the record index of the metadata table has another scope: table={table.location} "
+            f"index={table.index_url} scope={scope} found={found}",
+            remedy=f"build it in this scope: rli index bootstrap TABLE --index '{table.index_url}'",
+        )
+
+
+def _require_same_state(snapshot: Snapshot, suspects: frozenset[str]) -> None:
+    """Raise ``ConflictError`` if what some instants wrote may be in the files, and is not in the state.
+
+    Builds of partitions have instants of their own, which the timeline of the table never shows. Restores of Hudi have
+    such instants, too, and then the timeline shows the restore.
+    """
+    timeline, now = snapshot.timeline, snapshot.table.load_timeline()
+    shown = tuple(sorted(suspects & {instant.time for instant in now.instants}))
+    is_later = any(instant > (timeline.latest_time or "") for instant in suspects)
+    if shown or (is_later and now.completed != timeline.completed):
+        raise ConflictError(
+            f"others changed the table while the record index was opened: table={snapshot.table.location} "
+            f"instants={list(shown)}",
+            instants=shown,
+            remedy="call again",
+        )

@@ -1,0 +1,71 @@
+"""New partitions of the metadata table, built beside writers, who wait for the last step alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final
+
+from rli.coordination.requests import request_folder_of
+from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.index.contract import TableIndex
+from rli.publication.fence import Fence
+from rli.services.metadata_births import (
+    NewPartitions,
+    enable_metadata,
+    is_unchanged,
+    prepare_partitions,
+    publish_partitions,
+)
+from rli.services.metadata_table import MetadataChange
+from rli.view.definition import TableDefinition
+
+BIRTHS: Final = "metadata"
+"""Name of the table service, for those who wait for it."""
+
+_BESIDE_WRITERS: Final = 2
+"""How often partitions are built without the lease, before writers have to wait."""
+
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BesideWriters:
+    """How partitions come into the metadata table of a table at work.
+
+    Attributes:
+        opened: definition and index as they are now.
+        service: holds the lease for a table service.
+    """
+
+    opened: Callable[[], tuple[TableDefinition, TableIndex]]
+    service: Callable[[], AbstractContextManager[tuple[TableDefinition, Fence]]]
+
+    def enable(self, wanted: NewPartitions, on_progress: OnProgress = lambda _, __: None) -> MetadataChange:
+        """Build the partitions that the metadata table lacks; see ``MetadataOfTable.enable``."""
+        for _ in range(_BESIDE_WRITERS):
+            done = self._built(wanted, on_progress)
+            if done is not None:
+                return done
+        with self.service() as (_, fence):
+            return enable_metadata(wanted, fence, on_progress)
+
+    def _built(self, wanted: NewPartitions, on_progress: OnProgress) -> MetadataChange | None:
+        """As ``enable``, with the lease for the last step alone; None if the table changed meanwhile."""
+        table, index = self.opened()
+        definition = table.reloaded().durable()
+        timeline = definition.load_timeline()
+        with request_folder_of(definition, index) as request:
+            try:
+                prepared = prepare_partitions(wanted, definition, request.path, on_progress)
+            except (CorruptTableError, InstantNotFoundError):
+                # Others may have cleaned a file away.
+                if is_unchanged(definition, timeline):
+                    raise
+                return None
+            if prepared is None:
+                return MetadataChange((), (), definition.properties.metadata_partitions)
+            with self.service() as (_, fence):
+                request.require_kept()
+                return publish_partitions(prepared, fence)

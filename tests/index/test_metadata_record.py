@@ -1,0 +1,190 @@
+"""The record index of the metadata table as the index of a table: what it answers when it is missing, broken or out of date."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rli import (
+    ConflictError,
+    CorruptIndexError,
+    IndexMismatchError,
+    IndexNotReadyError,
+    InvalidInputError,
+    SettingsError,
+    Table,
+    UnsupportedTableError,
+    create_table,
+)
+from rli.hudi.properties import Key, save_properties
+from rli.table.table import opened_table
+from tests.support.index_kinds import IN_METADATA_TABLE, KINDS, stored_rows
+from tests.support.tables import records, rows_of
+
+METADATA = ".hoodie/metadata"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    made = IN_METADATA_TABLE["metadata"].create(tmp_path)
+    made.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))
+    return made
+
+
+def change_properties(table: Table, changes: dict[str, str | None]) -> None:
+    definition = opened_table(table).definition.reloaded()
+    save_properties(definition.storage, definition.properties.changed(changes))
+
+
+def damage(table: Table) -> None:
+    assert table.metadata.compact().instant
+    for path in Path(table.location, METADATA, "record_index").iterdir():
+        if path.suffix == ".hfile" and path.stat().st_size:
+            path.write_bytes(path.read_bytes()[:-10])
+
+
+def with_older_metadata(table: Table, change: Callable[[], object]) -> None:
+    """Change a table, and let its metadata table be the one before, as after a fault of an engine."""
+    folder, kept = Path(table.location, METADATA), Path(table.location, "kept")
+    shutil.copytree(folder, kept)
+    change()
+    shutil.rmtree(folder)
+    kept.rename(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({Key.METADATA_PARTITIONS: "files"}, "absent"),
+        ({Key.METADATA_PARTITIONS: "files", Key.METADATA_PARTITIONS_INFLIGHT: "record_index"}, "inflight"),
+    ],
+)
+def test_missing_partition_is_an_error(table: Table, changes: dict[str, str | None], state: str) -> None:
+    change_properties(table, changes)
+    for ask in (lambda: table.lookup(["a"]), lambda: table.upsert(records(("a", "x", 2, 2.0))), table.verify_index):
+        with pytest.raises(IndexNotReadyError, match=f"no record index.*state={state}.*rli metadata enable"):
+            ask()
+    if state == "absent":
+        table.metadata.enable(["record_index"])
+        assert table.upsert(records(("a", "x", 2, 2.0))).updated == 1
+        assert table.verify_index().agrees
+
+
+def test_damaged_partition_is_built_again(table: Table) -> None:
+    damage(table)
+    for ask in (lambda: table.lookup(["a", "z"]), lambda: table.upsert(records(("a", "x", 2, 2.0)))):
+        with pytest.raises(CorruptIndexError, match="rli index bootstrap TABLE"):
+            ask()
+    assert len(rows_of(table)) == 2
+    assert table.bootstrap_index() == 2
+    assert table.upsert(records(("a", "x", 2, 2.0))).updated == 1
+
+
+def test_first_commit_may_hold_no_key(tmp_path: Path) -> None:
+    with IN_METADATA_TABLE["metadata-partition"].create(tmp_path) as table:
+        # It keeps a delete, and has no file group in the index.
+        table.delete(["a"], ordering=[5])
+        assert table.upsert(records(("a", "x", 4, 1.0), ("b", "x", 1, 1.0))).inserted == 1
+        assert table.lookup(["a", "b"])["partition_path"].to_pylist() == [None, "x"]
+        assert table.verify_index().agrees
+
+
+def test_stale_entries_lead_to_files(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    with_older_metadata(table, lambda: table.overwrite_partitions(records(("a", "x", 3, 3.0), ("c", "x", 3, 3.0))))
+    with caplog.at_level(logging.WARNING):
+        found = table.lookup(["a", "b", "z"]).to_pylist()
+    assert [row["partition_path"] for row in found] == ["x", "y", None]
+    assert table.get(["a"])["v"].to_pylist() == [3.0]
+    assert "keys=1 sample=a" in caplog.text
+
+
+def test_verification_names_differences(table: Table) -> None:
+    def change() -> None:
+        table.delete(["b"])
+        table.upsert(records(("a", "z", 2, 2.0), ("c", "x", 2, 2.0)))
+
+    with_older_metadata(table, change)
+    report = table.verify_index()
+    assert (report.missing, report.misplaced, report.dangling) == (1, 1, 1)
+    assert (report.records, report.entries, sorted(report.sample)) == (2, 2, ["a", "b", "c"])
+    assert not table.index.repair().agrees
+    assert table.verify_index().agrees
+    assert table.lookup(["a", "b", "c"])["partition_path"].to_pylist() == ["z", None, "x"]
+
+
+def test_state_overtaken_by_compaction_conflicts(table: Table) -> None:
+    opened = opened_table(table)
+    opened.index.sync(opened.reloaded()).locator()
+    early, late = (opened.index.sync(opened.reloaded()) for _ in range(2))
+    pinned = early.locator()
+    table.delete(["a"])
+    keys = records(("a", "x", 0, 0.0))["id"].combine_chunks()
+    # A commit that is only in log files is left out.
+    assert late.locator().locate_all(keys).num_rows == 1
+    late = opened.index.sync(opened.reloaded())
+    table.upsert(records(("a", "y", 4, 4.0)))
+    table.metadata.compact()
+    assert pinned.locate_all(keys)["partition_path"].to_pylist() == ["x"]
+    with pytest.raises(ConflictError, match="others changed the table"):
+        late.locator()
+    assert table.lookup(["a"])["partition_path"].to_pylist() == ["y"]
+
+
+def test_index_partition_stays_enabled(table: Table) -> None:
+    for partitions in (["record_index"], ["files"], None):
+        for dry_run in (True, False):
+            with pytest.raises(InvalidInputError, match="rli index migrate"):
+                table.metadata.disable(partitions, dry_run=dry_run)
+    table.index.migrate("global-simple:")
+    assert "record_index" in table.metadata.disable(["record_index"]).removed
+
+
+def test_migration_outlasts_writers_of_former_scope(tmp_path: Path) -> None:
+    table = KINDS["simple"].create(tmp_path)
+    table.upsert(records(("a", "x", 1, 1.0)))
+
+    def write_beside(_: object) -> None:
+        # A writer with partition scope keeps no record index of the whole table.
+        if table.index.kind == "simple" and stored_rows(table) == {("a", "x", 1, 1.0)}:
+            table.upsert(records(("b", "y", 1, 1.0)))
+
+    assert table.index.migrate("record-index:", on_step=write_beside).index == "record-index:"
+    assert table.upsert(records(("a", "y", 2, 2.0), ("b", "y", 2, 2.0))).moved == 1
+    assert table.verify_index().agrees
+
+
+def test_bootstrap_changes_the_scope(tmp_path: Path) -> None:
+    table = IN_METADATA_TABLE["metadata-partition"].create(tmp_path)
+    table.upsert(records(("a", "x", 1, 1.0)))
+    with pytest.raises(IndexMismatchError, match="rli index bootstrap TABLE --index 'record-index:'"):
+        table.index.migrate("record-index:")
+    assert table.upsert(records(("a", "y", 1, 1.0))).inserted == 1
+    table.upsert(records(("b", "y", 1, 1.0)))
+    assert table.delete(["a"]).deleted == 2
+    assert table.bootstrap_index("record-index:") == 1
+    assert table.upsert(records(("b", "x", 2, 2.0))).moved == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("record-index:?ttl=30d", SettingsError),
+        ("record-index:?scope=partition&partitions=x", SettingsError),
+        ("record-index:here", SettingsError),
+        ("record-index:?scope=partition", UnsupportedTableError),
+    ],
+)
+def test_creation_refuses_other_urls(tmp_path: Path, url: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        create_table(tmp_path / "t", record_key="id", partition_by="city", index=url)
+    assert not (tmp_path / "t" / ".hoodie" / "hoodie.properties").exists()
+
+
+def test_creation_lists_the_partition(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", index="record-index:", metadata=["column_stats"])
+    listed = {found.partition for found in table.metadata.status().partitions}
+    assert listed == {"files", "column_stats", "record_index"}
