@@ -145,6 +145,7 @@ def test_kill_at_every_publication_request(request: pytest.FixtureRequest, kind:
         took_effect = after == upserted(AFTER["upsert"], batch).rows
         assert took_effect or after == upserted(BEFORE, batch).rows
         assert took_effect or seen == BEFORE
+        assert table.metadata.verify() == ()
         check_stored(table)
         outcomes.append(took_effect)
         table.close()
