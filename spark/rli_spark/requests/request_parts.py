@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from sys import intern
 from typing import Final
 from uuid import uuid4
 
@@ -94,7 +95,7 @@ class Parts:
                 f"tasks of a request gave more than one result: folder={folder}", remedy="write again"
             )
         return cls(
-            tuple(_file_of(row) for row in ordered if row.path is not None),
+            _naming_once(_file_of(row) for row in ordered if row.path is not None),
             tuple(unpack(bytes(row.data)) for row in ordered if row.path is None),
             Tally.total(_received_by(row) for row in ordered),
         )
@@ -157,6 +158,19 @@ def table_of_files(files: Sequence[RequestFile]) -> pa.Table:
 def files_of_table(table: pa.Table) -> tuple[RequestFile, ...]:
     """The files that ``table_of_files`` has put down."""
     return tuple(_file_of(Row(**row)) for row in table.to_pylist())
+
+
+def _naming_once(files: Iterable[RequestFile]) -> tuple[RequestFile, ...]:
+    """The files, of which those with the same partitions share their names: they are pickled once for a task, not once a file."""
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def sharing(file: RequestFile) -> RequestFile:
+        if file.partition_paths is None:
+            return file
+        names = shared.setdefault(file.partition_paths, tuple(map(intern, file.partition_paths)))
+        return replace(file, partition_paths=names, load=file.load and replace(file.load, partition_paths=names))
+
+    return tuple(map(sharing, files))
 
 
 def _part_of(task: int, file: RequestFile) -> pa.Table:
