@@ -174,8 +174,7 @@ class ExecutionPlan:
     @property
     def collected_bytes(self) -> int:
         """Up to how many bytes of rows come to the driver as Arrow, past all workers."""
-        if self.is_load or not self.is_local:
-            # Tasks write the files of a load in less time than the driver does.
+        if not self.is_local:
             return self.brought_bytes
         most = min(
             self._row_bytes, self.limits.collected_bytes, self.resources.heap_bytes // self.limits.heaps_collected
