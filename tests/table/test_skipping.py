@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +21,19 @@ from rli.hudi.properties import Key, load_properties, save_properties
 from rli.storage import Storage
 from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
+from tests.support.edge_values import EDGES, table_after_all_changes
 from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
 from tests.support.soak import FACTOR
 
-TABLES = (*METADATA_TABLES, "v9_gaps", "v9_logs", "v6_logs")
-_LONG = "x" * 6000
-_EDGES: dict[str, list[Any]] = {
-    "string": ["", "a", "b", "\uffff", "\U00010000", _LONG, _LONG + "a"],
-    "double": [0.0, 1.0, -1.5, 5.0, 7.0, 1999.0],
-    "float": [0.0, 1.0, -1.5, 5.0],
-    "int64": [0, 1, -1, 2**62],
-    "int32": [0, 1, -1],
-    "date32[day]": [dt.date(1, 1, 1), dt.date(1582, 10, 10), dt.date(2024, 1, 1)],
-    "timestamp[us, tz=UTC]": [dt.datetime(1500, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)],
-    "decimal128(12, 2)": [Decimal("0.00"), Decimal("-3.99")],
-}
+TABLES = (*METADATA_TABLES, "v9_gaps", "v9_logs", "v6_logs", "kept")
+"""The last one is kept by rli."""
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     folder = tmp_path_factory.mktemp("tables")
-    return {name: rli.open_table(unpack_metadata_table(name, folder / name)) for name in TABLES}
+    unpacked = {name: rli.open_table(unpack_metadata_table(name, folder / name)) for name in TABLES[:-1]}
+    return {**unpacked, TABLES[-1]: table_after_all_changes(folder / TABLES[-1])}
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +75,7 @@ def test_skipping_holds_for_the_past(tables: dict[str, Table], name: str) -> Non
 
 def conditions(records: pa.Table) -> st.SearchStrategy[str]:
     """Filters in SQL over the columns of a table, with values that are there and values at the edges."""
-    usable = [field for field in records.schema if str(field.type) in _EDGES]
+    usable = [field for field in records.schema if str(field.type) in EDGES]
     single = st.sampled_from(usable).flatmap(lambda field: comparisons(field, records))
     return st.recursive(
         single,
@@ -100,7 +91,7 @@ def conditions(records: pa.Table) -> st.SearchStrategy[str]:
 
 def comparisons(field: pa.Field, records: pa.Table) -> st.SearchStrategy[str]:
     stored = [value for value in records[field.name].unique().to_pylist() if value is not None and str(value) != "nan"]
-    values = st.sampled_from([*stored, *_EDGES[str(field.type)]]).map(literal)
+    values = st.sampled_from([*stored, *EDGES[str(field.type)]]).map(literal)
     name = field.name
     forms = [
         st.tuples(st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), values).map(
