@@ -64,7 +64,7 @@ def test_a_frame_grows_beyond_its_statistics() -> None:
     assert not on_laptop().collects(32 * MEBIBYTE + 1)
 
 
-def test_a_large_load_is_left_to_tasks() -> None:
+def test_large_loads_are_left_to_tasks() -> None:
     plan = plan_of(LAPTOP, is_load=True)
     assert (plan.collected_bytes, plan.read_bytes) == (on_laptop().collected_bytes, 0)
     assert plan.request(10, 1_000, brought=2, files=0).place is Place.DRIVER
