@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -132,28 +132,32 @@ kill_one = signalled(signal.SIGKILL, most=1)
 decommission = signalled(signal.SIGPWR, most=1)
 """The other one is there to take what it kept."""
 
-UPSERTS: dict[str, tuple[Loss, tuple[Step, ...]]] = {
-    "killed after every step": (kill_one, (Step.REQUESTED, Step.TAGGED, Step.RESOLVED, Step.WRITTEN, Step.PUBLISHED)),
-    "all killed after tagged": (kill_all, (Step.TAGGED,)),
-    "decommissioned after tagged": (decommission, (Step.TAGGED,)),
-    "given back after tagged": (idle, (Step.TAGGED,)),
+UPSERTS: dict[str, dict[Step, Loss]] = {
+    "killed after every step": {
+        Step.REQUESTED: kill_one,
+        Step.TAGGED: kill_all,
+        Step.RESOLVED: kill_one,
+        Step.WRITTEN: kill_one,
+        Step.PUBLISHED: kill_one,
+    },
+    "decommissioned after tagged": {Step.TAGGED: decommission},
+    "given back after tagged": {Step.TAGGED: idle},
 }
 
 
 class Losing:
     """Loses executors after some steps of a write."""
 
-    def __init__(self, spark: SparkSession, loss: Loss, steps: tuple[Step, ...]) -> None:
-        self._spark, self._loss, self._left = spark, loss, list(steps)
+    def __init__(self, spark: SparkSession, losses: Mapping[Step, Loss]) -> None:
+        self._spark, self._left = spark, dict(losses)
 
     def __call__(self, step: Step) -> None:
         if step in self._left:
-            self._left.remove(step)
-            self._loss(self._spark)
+            self._left.pop(step)(self._spark)
 
 
-def write(spark: SparkSession, table: rli.Table, first: int, loss: Loss, steps: tuple[Step, ...]) -> dict[str, Any]:
-    result = rli_spark.upsert(records(spark, first), table, on_step=Losing(spark, loss, steps))
+def write(spark: SparkSession, table: rli.Table, first: int, losses: Mapping[Step, Loss]) -> dict[str, Any]:
+    result = rli_spark.upsert(records(spark, first), table, on_step=Losing(spark, losses))
     numbers = Counter(n for n in table.read(columns=["n"]).column("n").to_pylist() if first <= n < first + ROWS)
     return {
         "counts": [result.inserted, result.updated, result.moved, result.unchanged],
@@ -186,20 +190,20 @@ class Application:
         first = self._written
         self._written += ROWS
         self._table.upsert(stored_before(first))
-        return write(self._spark, self._table, first, *UPSERTS[case])
+        return write(self._spark, self._table, first, UPSERTS[case])
 
     def upsert_in_files(self) -> dict[str, Any]:
         """An upsert of a table whose index is its files: executors die while it tags and writes."""
         table = self._created("in_files", index="global-simple:")
         table.upsert(stored_before(0))
-        written = write(self._spark, table, 0, kill_one, (Step.TAGGED, Step.RESOLVED, Step.WRITTEN))
+        written = write(self._spark, table, 0, dict.fromkeys((Step.TAGGED, Step.RESOLVED, Step.WRITTEN), kill_one))
         check_stored(table)
         return written
 
     def load(self) -> dict[str, Any]:
         """The first write of a table: an executor dies before and after the look at its fingerprints."""
         table = self._created("loaded")
-        written = write(self._spark, table, 0, kill_one, (Step.REQUESTED, Step.TAGGED))
+        written = write(self._spark, table, 0, dict.fromkeys((Step.REQUESTED, Step.TAGGED), kill_one))
         check_stored(table)
         return written
 
@@ -212,7 +216,7 @@ class Application:
             .withColumn("id", F.when(F.rand() < 0.5, F.col("id")).otherwise(F.concat("id", F.lit("?"))))
             .select("id")
         )
-        result = rli_spark.delete(keys, self._table, on_step=Losing(self._spark, kill_one, (Step.TAGGED,)))
+        result = rli_spark.delete(keys, self._table, on_step=Losing(self._spark, {Step.TAGGED: kill_one}))
         gone = before - self._table.read().num_rows
         return {"requested": result.deleted + result.unchanged, "agrees": result.deleted == gone > 0}
 
@@ -221,7 +225,7 @@ class Application:
         self._table.upsert(stored_before(0))
         self._table.upsert(stored_before(ROWS))
         before = self._table.read().sort_by("id")
-        result = rli_spark.cluster(self._spark, self._table, on_step=Losing(self._spark, kill_one, (Step.RESOLVED,)))
+        result = rli_spark.cluster(self._spark, self._table, on_step=Losing(self._spark, {Step.RESOLVED: kill_one}))
         return {"replaced": result.files_replaced > 0, "same": self._table.read().sort_by("id").equals(before)}
 
     def check(self) -> None:

@@ -214,6 +214,7 @@ def test_sizes_are_read_as_by_spark(spark: SparkSession, value: str | None) -> N
     assert size_of_results(value) == (settings.getSizeAsBytes("size") or sys.maxsize)
 
 
+@pytest.mark.one_spark
 def test_cluster_with_small_results_can_write(tmp_path: Path) -> None:
     paths = [REPOSITORY, REPOSITORY / "backends", REPOSITORY / "spark"]
     environment = {
