@@ -11,7 +11,7 @@ from rli.advice.calibration import LMDB, MEMORY, Calibration
 from rli.advice.model import CostModel, KindEstimate, grown
 from rli.advice.statistics import BatchStatistics, Survey, TableStatistics
 from rli.errors import SettingsError
-from rli.index.registry import is_kind
+from rli.index.registry import index_kind, is_kind
 from rli.index_urls import IndexUrl
 from rli.model import Scope
 
@@ -161,15 +161,9 @@ def _scope(found: Survey, needs: Needs) -> tuple[Scope, str]:
             Scope.GLOBAL,
             "Records move between partitions: only a global index moves them, others would keep both copies.",
         )
-    if table.index is not None and _scope_of(table.index) is Scope.PARTITION:
+    if table.index is not None and index_kind(table.index).scope_of(table.index) is Scope.PARTITION:
         return Scope.PARTITION, "Record keys stay unique in their partition, as with the index of today."
     return Scope.GLOBAL, "Record keys are taken as unique in the table: give --scope partition if they are not."
-
-
-def _scope_of(index: str) -> Scope:
-    if is_kind(index):
-        return Scope.GLOBAL if index.startswith("global-") else Scope.PARTITION
-    return IndexUrl.parse(index).scope
 
 
 def _place(scope: Scope) -> str:

@@ -8,27 +8,24 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from rli.commit.exclusive_service import unsynced_service
 from rli.commit.recovery import exclusive, recover
 from rli.commit.torn import undo_torn
 from rli.errors import (
     CorruptIndexError,
-    IndexMismatchError,
     IndexNotFoundError,
     IndexNotReadyError,
     UnsupportedTableError,
 )
 from rli.hudi.table_features import require_copy_on_write
-from rli.index.any_index import repaired, verified
+from rli.index.any_index import repaired
 from rli.index.contract import IndexState, SyncOptions, TableIndex
 from rli.index.kinds import IndexOptions, InMetadataTable, KeptKind, opened_to_relocate, rebuilt, require_valid
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import VerifyReport
 from rli.index.roles import KeptInStore, KnowsPlaces
-from rli.model import MigrationResult, Scope
+from rli.model import MigrationResult
 from rli.publication.fence import Fence
-from rli.services.metadata_births import NewPartitions, enable_metadata
-from rli.services.metadata_table import disable_metadata
+from rli.table.index_partition import build_again, built_partition
 from rli.table.migration import Migration, migrate
 from rli.table.new_index import OnMigrationStep, target_of
 from rli.table.opened import OpenTable
@@ -59,32 +56,11 @@ def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: T
     kind = table.kind
     if isinstance(kind, InMetadataTable):
         index = kind.open(definition)
-        records = _built_partition(kind, definition, index, tasks)
+        records = built_partition(kind, definition, index, tasks)
     else:
         index, records = rebuilt(kind, definition, options, tasks)
     table.use(definition, index)
     return records
-
-
-def _built_partition(kind: InMetadataTable, table: TableDefinition, index: TableIndex, tasks: TaskRunner) -> int:
-    """Build a partition of the metadata table, unless it is right; returns how many records its index holds."""
-
-    def compare() -> VerifyReport:
-        return verified(table, index, tasks, lambda: None)
-
-    with suppress(IndexNotReadyError, IndexMismatchError, CorruptIndexError):
-        if (report := compare()).agrees:
-            return report.records
-    with unsynced_service(table, index, "bootstrap") as (_, fence):
-        _build_again(kind, index.scope, fence)
-    return compare().records
-
-
-def _build_again(kind: InMetadataTable, scope: Scope, fence: Fence) -> None:
-    """Build a partition of the metadata table from the table's files, in the place of the one that is there."""
-    if kind.partition in fence.table.reloaded().properties.all_metadata_partitions:
-        disable_metadata([kind.partition], fence)
-    enable_metadata(NewPartitions([kind.partition], scope), fence)
 
 
 def change(
@@ -136,7 +112,7 @@ def repair(table: OpenTable, tasks: TaskRunner, patience: float) -> VerifyReport
         report = repaired(definition, index, tasks)
         kind = table.kind
         if isinstance(kind, InMetadataTable) and not report.agrees:
-            _build_again(kind, index.scope, Fence(definition.durable(), lease.require_held))
+            build_again(kind, index.scope, Fence(definition.durable(), lease.require_held))
         return report
 
 

@@ -117,6 +117,8 @@ def test_the_scope_of_an_index_stays() -> None:
         "bucket:?buckets=4": Scope.PARTITION,
         "bloom:": Scope.PARTITION,
         "global-bloom:": Scope.GLOBAL,
+        "record-index:": Scope.GLOBAL,
+        "record-index:?scope=partition": Scope.PARTITION,
         REDIS_URL: Scope.GLOBAL,
     }.items():
         assert advised(replace(survey, table=replace(survey.table, index=index)), RATES, Needs()).scope is scope
