@@ -10,7 +10,6 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,15 +21,13 @@ from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.table_properties import metadata_table_properties
 from rli.hudi.properties import PROPERTIES_PATH
-from rli.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from rli.hudi.timeline.commit_metadata import BULK_INSERT, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.metadata_table.cell_sorter import CellSorter
 from rli.metadata_table.initial_records import InitialRecords
 from rli.metadata_table.new_files import NewFiles
 from rli.view.file_slices import PARTITION_METADATA
-
-_OPERATION: Final = "BULK_INSERT_PREPPED"
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ class Birth:
         return self.new.write(posixpath.join(kind, PARTITION_METADATA), content.encode())
 
     def _write_instant(self, layout: TimelineLayout, stats: Sequence[WriteStat]) -> list[str]:
-        metadata = CommitMetadata(tuple(stats), avro_schema=self.new.schema, operation=_OPERATION)
+        metadata = CommitMetadata(tuple(stats), avro_schema=self.new.schema, operation=BULK_INSERT)
         pending = self.new.write_pending(layout, Action.DELTA_COMMIT)
         completed = layout.completed_path(self.new.instant, Action.DELTA_COMMIT, self.completion_time)
         return [*pending, self.new.write(completed, layout.encode(metadata))]

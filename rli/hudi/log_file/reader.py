@@ -26,17 +26,18 @@ class LogBlock:
         kind: what the content is; ``CORRUPT`` for the bytes of a writer that died: they are no whole block.
         headers: entries of the header by their numbers, of ``Header`` as far as known; empty if corrupt.
         size: bytes of the content; 0 if corrupt.
+        place: of the content in the file; of the first byte if corrupt.
     """
 
     kind: BlockKind
     headers: Mapping[int, str]
     size: int
     _source: BinaryIO = field(repr=False)
-    _place: int
+    place: int
 
     def open(self) -> BinaryIO:
         """The content as a file, whose parts are read as they are asked for."""
-        return io.BufferedReader(Section(self._source, self._place, self.size))
+        return io.BufferedReader(Section(self._source, self.place, self.size))
 
     def content(self) -> bytes:
         """The whole content.
@@ -44,9 +45,9 @@ class LogBlock:
         Raises:
             CorruptTableError: the file has become shorter.
         """
-        content = Section(self._source, self._place, self.size).readall()
+        content = Section(self._source, self.place, self.size).readall()
         if len(content) != self.size:
-            raise damaged(f"the content of a block ends too early: place={self._place} wanted={self.size}")
+            raise damaged(f"the content of a block ends too early: place={self.place} wanted={self.size}")
         return content
 
     def header(self, name: Header) -> str:

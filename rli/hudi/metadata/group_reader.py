@@ -15,6 +15,7 @@ from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.log_changes import LogChanges
 from rli.hudi.metadata.overlay import Overlay
 from rli.hudi.metadata.valid_instants import ValidInstants
+from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.storage import Storage, StoredFile
 
 _READ_WHOLE: Final = 4 << 20
@@ -30,13 +31,17 @@ class GroupReader:
         storage: of the table.
         group: the file group.
         instants: tell which blocks of log files count.
+        written: tells damage of log files from what dead writers left.
         merges: records of one key are merged; else the newest stands.
     """
 
-    def __init__(self, storage: Storage, group: GroupSlice, instants: ValidInstants, *, merges: bool) -> None:
+    def __init__(
+        self, storage: Storage, group: GroupSlice, instants: ValidInstants, written: WrittenLogs, *, merges: bool
+    ) -> None:
         self._storage = storage
         self._group = group
         self._instants = instants
+        self._written = written
         self._merges = merges
 
     def scan(self) -> Iterator[pa.RecordBatch]:
@@ -69,7 +74,7 @@ class GroupReader:
         yield from overlay.over([] if self._group.base is None else [self._found(self._group.base, keys)])
 
     def _overlay(self, keys: pa.Array | None) -> Overlay:
-        changes = LogChanges(self._instants, keys)
+        changes = LogChanges(self._instants, self._written, keys)
         for file in self._group.changes:
             with self._open(file) as source:
                 changes.read(source, file)

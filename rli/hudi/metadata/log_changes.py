@@ -17,6 +17,7 @@ from rli.hudi.log_file.reader import LogBlock, LogFileReader
 from rli.hudi.log_file.rollback_block import undone_instant
 from rli.hudi.metadata.cells import in_own_form
 from rli.hudi.metadata.valid_instants import ValidInstants
+from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.storage import StoredFile
 
 _REMEDY: Final = "let Hudi compact the metadata table, or drop it and let it be built anew"
@@ -27,11 +28,13 @@ class LogChanges:
 
     Args:
         instants: tell which blocks count.
+        written: tells damage from what a dead writer left.
         keys: binary array, sorted: only changes of these keys; None for all.
     """
 
-    def __init__(self, instants: ValidInstants, keys: pa.Array | None) -> None:
+    def __init__(self, instants: ValidInstants, written: WrittenLogs, keys: pa.Array | None) -> None:
         self._instants = instants
+        self._written = written
         self._keys = keys
         self._found: list[tuple[str, pa.RecordBatch]] = []
 
@@ -57,13 +60,17 @@ class LogChanges:
                 undone = undone_instant(block)
                 self._found = [change for change in self._found if change[0] != undone]
             elif block.kind is BlockKind.CORRUPT:
-                self._require_dead(file)
+                self._require_dead(file, block.place)
             elif self._instants.is_valid(block.header(Header.INSTANT)):
                 self._found.append((block.header(Header.INSTANT), self._cells(block, file)))
 
-    def _require_dead(self, file: StoredFile) -> None:
+    def _require_dead(self, file: StoredFile, place: int) -> None:
         """Pass over what a dead writer left. Where a file belongs to one commit, that commit must not have completed."""
-        if self._instants.name_log_files and self._instants.is_valid(LogFileName.parse(file.name).instant):
+        if self._instants.name_log_files:
+            is_committed = self._instants.is_valid(LogFileName.parse(file.name).instant)
+        else:
+            is_committed = self._written.has(file, place)
+        if is_committed:
             raise CorruptTableError(f"a log file of a completed commit is damaged: file={file.path}", remedy=_REMEDY)
 
     def _cells(self, block: LogBlock, file: StoredFile) -> pa.RecordBatch:

@@ -30,6 +30,7 @@ from rli.hudi.metadata.partitions import (
 from rli.hudi.metadata.record_codec import decode_record
 from rli.hudi.metadata.records import FileList
 from rli.hudi.metadata.valid_instants import ValidInstants
+from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.timeline import Timeline
 from rli.storage import Storage, StoredFile
@@ -67,6 +68,7 @@ class MetadataTableReader:
         self._files = MetadataFiles(storage, metadata_layout(timeline.layout))
         self.timeline = self._files.timeline
         self._instants = ValidInstants(timeline, self.timeline)
+        self._written = WrittenLogs(storage, self.timeline, self._instants)
         self._groups: dict[str, tuple[GroupSlice, ...]] = {}
 
     @property
@@ -111,6 +113,15 @@ class MetadataTableReader:
         if partition not in self._groups:
             self._groups[partition] = self._list(partition)
         return self._groups[partition]
+
+    def require_whole(self, partition: str) -> None:
+        """Pass a partition whose log files are as its completed deltacommits wrote them; these are read for it.
+
+        Raises:
+            CorruptTableError: a log file is missing or too short; or as ``groups``.
+            InstantNotFoundError: others have compacted the metadata table since.
+        """
+        self._written.require_whole(partition, self.groups(partition))
 
     def superseded(self, partition: str) -> tuple[StoredFile, ...]:
         """The files of a partition that no reader needs any more; raises as ``groups``."""
@@ -171,7 +182,7 @@ class MetadataTableReader:
         return concatenated(found)
 
     def _reader(self, partition: str, group: GroupSlice) -> GroupReader:
-        return GroupReader(self._storage, group, self._instants, merges=kind_of(partition) in _MERGED)
+        return GroupReader(self._storage, group, self._instants, self._written, merges=kind_of(partition) in _MERGED)
 
     def _list(self, partition: str) -> tuple[GroupSlice, ...]:
         if kind_of(partition) is None:

@@ -91,6 +91,10 @@ class ValidInstants:
         changes = (instant for instant in self._metadata.completed if instant.action == Action.DELTA_COMMIT)
         return {instant.time: instant.completion_time or instant.time for instant in changes}
 
+    def birth_time(self, instant: str) -> str:
+        """When the deltacommit that made a file group completed, as far as the active timeline tells; else the instant."""
+        return self._completion_times_of_changes.get(instant, instant)
+
     def completion_time(self, instant: str) -> str:
         """When an instant of the metadata table completed, as far as its active timeline tells; else the instant."""
         return self._completion_times.get(instant, instant)

@@ -26,6 +26,9 @@ CLUSTER: Final = "CLUSTER"
 COMPACT: Final = "COMPACT"
 """Hudi's name of the operation that merges log files into base files."""
 
+BULK_INSERT: Final = "BULK_INSERT_PREPPED"
+"""Hudi's name of the operation that fills a new partition of the metadata table."""
+
 SCHEMA_KEY: Final = "schema"
 """Entry of the extra metadata that holds the table's Avro schema."""
 
@@ -52,10 +55,12 @@ class AppendedTo:
     Attributes:
         base_file: its base file; "" if it has none, and in table version 8 and later.
         log_files: its log files, the new one last; in table version 8 and later the new one alone.
+        offset: where the write begins in the log file; above 0 if it was appended to what others wrote.
     """
 
     base_file: str
     log_files: tuple[str, ...]
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +198,7 @@ def _stat_to_json(stat: WriteStat) -> dict[str, Any]:
 def _log_to_json(path: str, appended_to: AppendedTo) -> dict[str, Any]:
     return {
         "logVersion": LogFileName.parse(posixpath.basename(path)).version,
-        # Each write makes a file of its own.
-        "logOffset": 0,
+        "logOffset": appended_to.offset,
         "baseFile": appended_to.base_file,
         "logFiles": [*appended_to.log_files],
     }
@@ -239,7 +243,7 @@ def _stat_from_record(partition_path: str, stat: Mapping[str, Any]) -> WriteStat
 def _log_from_record(path: str, stat: Mapping[str, Any]) -> AppendedTo:
     # Writers need not name more than the path.
     log_files = tuple(_text(name) for name in stat.get("logFiles") or ())
-    return AppendedTo(stat.get("baseFile") or "", log_files or (posixpath.basename(path),))
+    return AppendedTo(stat.get("baseFile") or "", log_files or (posixpath.basename(path),), _count(stat, "logOffset"))
 
 
 def _text(value: object) -> str:

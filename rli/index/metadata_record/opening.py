@@ -8,6 +8,7 @@ from rli.errors import (
     CorruptTableError,
     IndexMismatchError,
     IndexNotReadyError,
+    InstantNotFoundError,
     RliError,
 )
 from rli.hudi.metadata.index_definitions import load_index_definitions
@@ -42,8 +43,15 @@ def opened_reader(snapshot: Snapshot, scope: Scope) -> MetadataTableReader:
     try:
         reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
         suspects = reader.shown_beyond(PARTITION)
+        # What is not in the index would be taken for new: a lost file must not look like absent keys.
+        reader.require_whole(PARTITION)
     except CorruptTableError as error:
         raise broken(table, error) from error
+    except InstantNotFoundError as error:
+        raise ConflictError(
+            f"others compacted the metadata table while its record index was opened: table={table.location} ({error})",
+            remedy="call again",
+        ) from error
     if suspects:
         _require_same_state(snapshot, suspects)
     return reader

@@ -86,18 +86,19 @@ def test_json_names_what_hudi_reads() -> None:
 
 
 def test_json_tells_logs_as_hudi() -> None:
-    appended_to = AppendedTo("f-0_0-0-0_20240531120000123.parquet", (".f-0_20240531120000123.log.6_1-0-1", LOG))
+    appended_to = AppendedTo("f-0_0-0-0_20240531120000123.parquet", (".f-0_20240531120000123.log.6_1-0-1", LOG), 20)
     stat = WriteStat("f-0", f"p/{LOG}", "p", "20240531120000123", 5, 0, 3, 2, 70, 70, appended_to)
     (written,) = json.loads(CommitMetadata((stat,)).to_json())["partitionToWriteStats"]["p"]
     expected = {
         "path": f"p/{LOG}",
         "prevCommit": "20240531120000123",
         "logVersion": 7,
-        "logOffset": 0,
+        "logOffset": 20,
         "baseFile": "f-0_0-0-0_20240531120000123.parquet",
         "logFiles": [".f-0_20240531120000123.log.6_1-0-1", LOG],
     }
     assert expected.items() <= written.items()
+    assert CommitMetadata.from_json(CommitMetadata((stat,)).to_json(), "x.deltacommit").write_stats == (stat,)
 
 
 def test_base_files_have_no_logs() -> None:
