@@ -92,12 +92,13 @@ def _pending(snapshot: Snapshot, instant: Instant, sign: Holding | None) -> Find
 
 
 def _of_other_engine(since_beat: float | None, detail: str) -> Finding:
+    beat = "none" if since_beat is None else f"{since_beat:.0f}s ago"
     if since_beat is not None and is_fresh(since_beat):
-        return Finding("writers", Verdict.OK, f"a writer of Hudi is at work: {detail} heartbeat={since_beat:.0f}s ago")
+        return Finding("writers", Verdict.OK, f"a writer of Hudi is at work: {detail} heartbeat={beat}")
     return Finding(
         "writers",
         Verdict.WARNING,
-        f"another engine has not finished an instant, and gives no heartbeat: {detail}",
+        f"another engine has not finished an instant, and no recent heartbeat was found: {detail} heartbeat={beat}",
         "if no job of that engine is running, let the engine roll it back. A running job of Hudi without heartbeats has the table "
         "to itself (hoodie.clean.failed.writes.policy=EAGER): end it before rli writes, see docs/how-to/beside-hudi-writers.md",
     )

@@ -21,8 +21,8 @@ from rli.services.metadata_births import (
 from rli.services.metadata_table import MetadataChange
 from rli.view.definition import TableDefinition
 
-BIRTHS: Final = "metadata"
-"""Name of the table service, for those who wait for it."""
+METADATA_SERVICE: Final = "metadata"
+"""Name of all services of the metadata table, in the messages of processes that wait for the lease."""
 
 _BESIDE_WRITERS: Final = 2
 """How often partitions are built without the lease, before writers have to wait."""
@@ -32,10 +32,10 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class BesideWriters:
-    """How partitions come into the metadata table of a table at work.
+    """Builds partitions of the metadata table while others write the table.
 
     Attributes:
-        opened: definition and index as they are now.
+        opened: gives definition and index as they are now.
         service: holds the lease for a table service.
     """
 
@@ -43,7 +43,12 @@ class BesideWriters:
     service: Callable[[], AbstractContextManager[tuple[TableDefinition, Fence]]]
 
     def enable(self, wanted: NewPartitions, on_progress: OnProgress = lambda _, __: None) -> MetadataChange:
-        """Build the partitions that the metadata table lacks; see ``MetadataOfTable.enable``."""
+        """Build the partitions that the metadata table lacks; raises as ``MetadataOfTable.enable``.
+
+        Args:
+            wanted: the partitions.
+            on_progress: called with the number of files read, and of all files.
+        """
         for _ in range(_BESIDE_WRITERS):
             done = self._built(wanted, on_progress)
             if done is not None:

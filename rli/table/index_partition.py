@@ -19,7 +19,18 @@ from rli.view.definition import TableDefinition
 
 
 def built_partition(kind: InMetadataTable, table: TableDefinition, index: TableIndex, tasks: TaskRunner) -> int:
-    """Build a partition of the metadata table, unless it is right; returns how many records its index holds."""
+    """Build the partition of an index, unless it agrees with the table's files; returns the number of records in the index.
+
+    Args:
+        kind: of the index.
+        table: the table.
+        index: its index, which may lack its partition yet.
+        tasks: runs the work on each base file.
+
+    Raises:
+        CorruptTableError: a file of the table is damaged or missing.
+        LeaseBusyError, LeaseLostError: as for ``MetadataOfTable.enable``.
+    """
 
     def compare() -> VerifyReport:
         return verified(table, index, tasks, lambda: None)
@@ -33,7 +44,7 @@ def built_partition(kind: InMetadataTable, table: TableDefinition, index: TableI
 
 
 def build_again(kind: InMetadataTable, scope: Scope, fence: Fence) -> None:
-    """Build a partition of the metadata table from the table's files, in the place of the one that is there."""
+    """Build a partition of the metadata table from the table's files, and remove the present one before."""
     if kind.partition in fence.table.reloaded().properties.all_metadata_partitions:
         disable_metadata([kind.partition], fence)
     enable_metadata(NewPartitions([kind.partition], scope), fence)

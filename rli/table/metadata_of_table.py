@@ -14,7 +14,7 @@ from rli.metadata_table.verify import Difference, Verification
 from rli.services.metadata_births import NewPartitions
 from rli.services.metadata_compaction import MetadataCompaction, compact_metadata, foretold_compaction
 from rli.services.metadata_table import MetadataChange, disable_metadata, foretold_removal
-from rli.table.births import BIRTHS, BesideWriters
+from rli.table.births import METADATA_SERVICE, BesideWriters
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
 from rli.view.snapshot import Snapshot, told_of_now
@@ -63,7 +63,7 @@ class MetadataOfTable:
         """
         # A text is a sequence of its letters.
         names = [partitions] if isinstance(partitions, str) else partitions
-        service = partial(self._opened.service, BIRTHS, patience(timeout))
+        service = partial(self._opened.service, METADATA_SERVICE, patience(timeout))
         wanted = NewPartitions(names, self._opened.scope, columns)
         return BesideWriters(self._opened.refreshed, service).enable(wanted, on_progress)
 
@@ -86,7 +86,7 @@ class MetadataOfTable:
             change = foretold_removal(self._opened.reloaded(), names)
             self._require_no_index(change.removed)
             return change
-        with self._opened.service(BIRTHS, patience(timeout)) as (table, fence):
+        with self._opened.service(METADATA_SERVICE, patience(timeout)) as (table, fence):
             self._require_no_index(foretold_removal(table, names).removed)
             return disable_metadata(names, fence)
 
@@ -119,7 +119,7 @@ class MetadataOfTable:
         """
         if dry_run:
             return foretold_compaction(self._opened.reloaded())
-        with self._opened.service(BIRTHS, patience(timeout)) as (_, fence):
+        with self._opened.service(METADATA_SERVICE, patience(timeout)) as (_, fence):
             return compact_metadata(fence)
 
     def status(self) -> MetadataStatus:

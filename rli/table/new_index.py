@@ -30,7 +30,7 @@ from rli.model import MigrationStep
 from rli.publication.fence import Fence
 from rli.services.metadata_births import NewPartitions, enable_metadata
 from rli.store.registry import open_store
-from rli.table.births import BIRTHS, BesideWriters
+from rli.table.births import METADATA_SERVICE, BesideWriters
 from rli.tasks import TaskRunner
 from rli.urls import StoredUrl, has_secrets, without_password, without_secrets
 from rli.view.definition import TableDefinition
@@ -137,10 +137,10 @@ class NewIndex:
         return wanted.shards in {None, facts.shards} and facts.key_mode == str(wanted.key_mode)
 
     def build_in_metadata_table(self, fence: Fence | None = None) -> None:
-        """Build the partition of the metadata table that the new index is, if it is one and not there yet.
+        """Build the new index if it is a partition of the metadata table, and the partition is not there yet.
 
         Args:
-            fence: of a caller who holds the lease; else it is built beside writers.
+            fence: of a caller who holds the lease; None to build the partition beside writers.
         """
         kind = index_kind(self.target.index_url)
         if not isinstance(kind, InMetadataTable):
@@ -149,7 +149,7 @@ class NewIndex:
         if fence is not None:
             enable_metadata(wanted, fence)
             return
-        service = partial(unsynced_service, self.table, self.index, BIRTHS, patience=self.patience)
+        service = partial(unsynced_service, self.table, self.index, METADATA_SERVICE, patience=self.patience)
         BesideWriters(lambda: (self.table, self.index), service).enable(wanted)
 
     def _built_index(self, require_alone: Callable[[], None]) -> TableIndex:

@@ -41,8 +41,8 @@ class TableOptions(TypedDict, total=False):
             store. "index": in the index's store, which all of them share. The URL of a store: there, apart from the
             index. "table": in the table's folder, in an object store or on a file system that several hosts have
             mounted; each host then has an index of its own, at ``index`` or where it says when it opens the table.
-        lock: the lock that commits of rli share with writers of Hudi. "lease" (default): none, so that no engine may write while
-            rli does. "filesystem": that of Hudi's ``FileSystemBasedLockProvider``. See docs/how-to/beside-hudi-writers.md.
+        lock: the lock that commits of rli share with writers of Hudi. "lease" (default): none, so no other engine may write while
+            rli does. "filesystem": the lock of Hudi's ``FileSystemBasedLockProvider``. See docs/how-to/beside-hudi-writers.md.
         durability: what an acknowledged commit survives. "disk" (default): a power cut. "os": the death of every
             process, but no power cut, after which the last commits may be gone.
         maintenance: what writers do for the table after their commits: clean, archive, cluster small files. False:

@@ -28,7 +28,7 @@ class Scan:
 
         Raises:
             SchemaError: a value of a column does not fit its type in the table, or the filter.
-            InstantNotFoundError: others have removed a base file of this state since: scan again.
+            InstantNotFoundError: others have removed a file of this state since: scan again.
             CorruptTableError: a base file or a log file cannot be read.
             UnsupportedTableError: log files hold what rli does not merge.
             TableNotFoundError: the table was dropped since.

@@ -59,7 +59,7 @@ class SnapshotScan:
 
         Raises:
             SchemaError: a value of a column does not fit its type in the table, or the filter.
-            InstantNotFoundError: others have removed a base file of this state since: scan again.
+            InstantNotFoundError: others have removed a file of this state since: scan again.
             CorruptTableError: a file cannot be read.
             UnsupportedTableError: log files hold what rli does not merge.
             TableNotFoundError: the table was dropped since.

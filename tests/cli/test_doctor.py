@@ -175,7 +175,7 @@ def test_heartbeats_tell_who_lives(rli: Rli, trips: str) -> None:
     instant = "20260101000000000"
     Path(trips, ".hoodie", f"{instant}.commit.requested").touch()
     [finding] = findings_of(rli, trips, "writers")
-    assert "gives no heartbeat" in finding["detail"]
+    assert "no recent heartbeat was found" in finding["detail"]
     assert "EAGER" in finding["advice"]
     Path(trips, ".hoodie/.heartbeat").mkdir()
     Path(trips, ".hoodie/.heartbeat", instant).touch()

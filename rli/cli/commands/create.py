@@ -132,8 +132,8 @@ def create(
         str,
         typer.Option(
             metavar="LOCK",
-            help="The lock that commits share with writers of Hudi. lease: none. filesystem: that of Hudi's "
-            "FileSystemBasedLockProvider.",
+            help="The lock that commits share with writers of Hudi. lease: none, so no other engine may write while rli does. "
+            "filesystem: the lock of Hudi's FileSystemBasedLockProvider.",
         ),
     ] = NO_LOCK,
     durability: Annotated[
@@ -158,7 +158,7 @@ def create(
         typer.Option(
             metavar="NAMES",
             help="Partitions of Hudi's metadata table, separated by commas: files,column_stats,record_index. none: no metadata "
-            "table.",
+            "table, unless the index is record-index:.",
         ),
     ] = NO_METADATA,
     option: SettingOption = None,

@@ -64,7 +64,8 @@ def read(
         as_of: an instant of the timeline, or a time; not with ``keys``, since the index knows the present alone.
         keys: has the table's record-key columns; others are passed over.
         timeout: of the look-ups of ``keys``, as for ``tag``.
-        query: as for ``Table.read``. File groups with log files are merged in tasks of Python.
+        query: as for ``Table.read``. File groups with log files are merged in Python tasks. Without effect with ``keys``: tables
+            with an index have no log files.
 
     Raises:
         InvalidInputError: ``columns`` is a text, ``filters`` is not understood or a pyarrow expression, ``keys`` is no
@@ -72,6 +73,8 @@ def read(
         IndexNotReadyError: with ``keys``: the index has not seen all commits of the table after that time.
         SchemaError: a column does not exist, or a filter does not fit.
         CorruptTableError: the timeline cannot be read, or a base file's footer.
+        UnsupportedTableError: with ``keys``: the table is merge-on-read. Log files that rli does not merge are an error of the task
+            that reads them.
     """
     require_session_and_table(spark, table)
     if keys is not None:
