@@ -60,7 +60,7 @@ class IndexKind(ABC):
 
 
 class InMetadataTable(IndexKind):
-    """A kind whose indexes are a partition of the table's metadata table: it is built and removed there.
+    """A kind whose indexes are a partition of the table's metadata table: services of that table build and remove the partition.
 
     Attributes:
         partition: of the metadata table.

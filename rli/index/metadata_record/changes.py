@@ -28,10 +28,10 @@ class LocatedChanges(ChangedKeys):
 
     Args:
         before: locates keys in the earlier state.
-        now: in the later one.
+        now: locates keys in the later state.
         groups: the file groups of the later state that changed.
         storage: the table.
-        instants: what was committed or undone in between.
+        instants: that were committed or undone in between.
     """
 
     def __init__(
@@ -62,7 +62,11 @@ class LocatedChanges(ChangedKeys):
         return SomeKeys.of([pa.array(sorted({key for key, _ in then ^ since}), pa.string())])
 
     def _changed(self, placed: pa.Table) -> pa.Array:
-        """Of some keys (distinct in their scope) those that file groups hold which changed."""
+        """The keys that are in changed file groups now.
+
+        Args:
+            placed: keys, distinct in their scope, and their partition paths.
+        """
         keys, paths = (column.combine_chunks() for column in placed.columns)
         found = self._now.locate(keys, paths)
         named = named_groups(*(found.column(name).combine_chunks() for name in ("partition_path", "file_id")))
@@ -71,6 +75,6 @@ class LocatedChanges(ChangedKeys):
 
 
 def _places(locator: Locator, record_keys: pa.Array) -> set[tuple[str, str]]:
-    """Which of some keys a state holds, each with its partition path: a clustering changes neither."""
+    """The keys that a state holds, each with its partition path: a clustering changes neither."""
     found = locator.locate_all(record_keys)
     return set(zip(*(found.column(name).to_pylist() for name in ("record_key", "partition_path")), strict=True))

@@ -83,7 +83,7 @@ class MetadataLocator(Locator):
         return pa.concat_tables([LOCATION_SCHEMA.empty_table(), *map(as_locations, batches)])
 
     def _live(self, entries: pa.Table) -> pa.Table:
-        """The locations that entries tell, as far as the state has their file groups; other keys are sought in files."""
+        """The locations of entries whose file groups the state has; the keys of stale entries are sought in the files."""
         columns = (entries.column(name).combine_chunks() for name in ("partition_path", "file_id"))
         named = named_groups(*columns)
         live = self._snapshot.slices.of_groups([group for group in named.groups if group is not None])

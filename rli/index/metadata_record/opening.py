@@ -43,7 +43,7 @@ def opened_reader(snapshot: Snapshot, scope: Scope) -> MetadataTableReader:
     try:
         reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
         suspects = reader.shown_beyond(PARTITION)
-        # What is not in the index would be taken for new: a lost file must not look like absent keys.
+        # An upsert would insert the keys of a lost file again.
         reader.require_whole(PARTITION)
     except CorruptTableError as error:
         raise broken(table, error) from error
@@ -58,7 +58,7 @@ def opened_reader(snapshot: Snapshot, scope: Scope) -> MetadataTableReader:
 
 
 def broken(table: TableDefinition, error: RliError) -> RliError:
-    """The error of a look-up that failed by an error of the metadata table: of one that was damaged, or removed meanwhile."""
+    """The error of a look-up that found the metadata table damaged: the record index was removed meanwhile, or is damaged."""
     try:
         _require_listed(table, load_properties(table.storage))
     except IndexNotReadyError as removed:
@@ -92,10 +92,14 @@ def _require_scope(table: TableDefinition, scope: Scope) -> None:
 
 
 def _require_same_state(snapshot: Snapshot, suspects: frozenset[str]) -> None:
-    """Raise ``ConflictError`` if what some instants wrote may be in the files, and is not in the state.
+    """Raise ``ConflictError`` if the files may hold changes of instants that the state does not have.
 
     Builds of partitions have instants of their own, which the timeline of the table never shows. Restores of Hudi have
     such instants, too, and then the timeline shows the restore.
+
+    Args:
+        snapshot: the state.
+        suspects: the instants; see ``MetadataTableReader.shown_beyond``.
     """
     timeline, now = snapshot.timeline, snapshot.table.load_timeline()
     shown = tuple(sorted(suspects & {instant.time for instant in now.instants}))

@@ -1,4 +1,4 @@
-"""The state of the record index in the metadata table: the table's."""
+"""The state of the record index in the metadata table: it is the state of the table."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from rli.view.time_travel import told_of_verified, told_of_whole
 
 
 class MetadataIndex(PointIndex):
-    """The record index of a table's metadata table. Each commit brings its entries with it: nothing follows.
+    """The record index of a table's metadata table. Each commit brings its entries with it, so the index needs no sync.
 
     Args:
         table: the table; its settings hold the URL of the index.
@@ -88,7 +88,7 @@ class MetadataIndex(PointIndex):
         return self.repair_from(table, tasks)
 
     def repair_from(self, table: TableDefinition, tasks: TaskRunner) -> VerifyReport:  # noqa: ARG002  (in passes)
-        """Tell what is wrong. Who writes the metadata table builds the partition again, if that is anything."""
+        """Compare the index with the table; if they differ, the caller builds the partition again (``rli.table.index_partition``)."""
         return told_of_verified(table, self._compared)
 
     def facts(self) -> IndexFacts:
@@ -132,7 +132,7 @@ class MetadataIndex(PointIndex):
         )
 
     def _reader(self, snapshot: Snapshot) -> MetadataTableReader:
-        """As ``opened_reader``, for what is asked again from a newly loaded timeline (P44)."""
+        """As ``opened_reader``, but a conflict is the error after which readers load the timeline again (P44)."""
         try:
             return opened_reader(snapshot, self.scope)
         except ConflictError as error:

@@ -26,7 +26,7 @@ from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 
 KEYS_PER_PASS: Final = 4_000_000
-"""Hashes of about so many keys, of table and index, are in memory at a time; a larger table is read in several passes."""
+"""About the number of keys whose hashes, of table and index, are in memory at a time; larger tables are read in several passes."""
 
 _SEEDS: Final = (0x6D657461, 0x64617461)
 _OF_GROUPS: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -75,7 +75,7 @@ def _rows_of(snapshot: Snapshot) -> Iterator[int]:
 
 @dataclass(slots=True)
 class _Tally:
-    """What was counted so far; see ``VerifyReport``."""
+    """Counts of the passes so far; see ``VerifyReport``."""
 
     records: int = 0
     entries: int = 0
@@ -86,15 +86,23 @@ class _Tally:
     sample: list[str] = field(default_factory=list)
 
     def add(self, stored: Mapping[str, list[FileGroupId]], kept: Mapping[str, list[FileGroupId]], scope: Scope) -> None:
-        """Count keys that differ: where the files have them, and where the index."""
+        """Count keys that differ.
+
+        Args:
+            stored: the file groups of each key in the files.
+            kept: the file groups of each key in the index.
+            scope: where a key is unique.
+        """
         for key in sorted(stored.keys() | kept.keys()):
             groups, entries = stored.get(key, []), kept.get(key, [])
-            counted = len(groups) > 1, not entries, bool(groups and entries and entries[-1] not in groups), not groups
-            self.repeated += max(len(groups) - 1, 0)
-            self.missing += counted[1]
-            self.misplaced += counted[2]
-            self.dangling += counted[3]
-            if any(counted) and len(self.sample) < _SAMPLE:
+            repeats = max(len(groups) - 1, 0)
+            is_missing, is_dangling = not entries, not groups
+            is_misplaced = bool(groups and entries and entries[-1] not in groups)
+            self.repeated += repeats
+            self.missing += is_missing
+            self.misplaced += is_misplaced
+            self.dangling += is_dangling
+            if (repeats or is_missing or is_misplaced or is_dangling) and len(self.sample) < _SAMPLE:
                 self.sample.append(key if scope is Scope.GLOBAL else scoped_keys.split(pa.array([key]))[1][0].as_py())
 
     def report(self) -> VerifyReport:
@@ -128,7 +136,7 @@ class _Pass:
     def count(self, tally: _Tally) -> None:
         """Compare hashes of all keys, and then the keys themselves where the hashes differ."""
         codes: dict[FileGroupId, int] = {}
-        stored, kept = (self._numbers(side, codes) for side in (self._stored(), self._kept()))
+        stored, kept = (self._hashed(side, codes) for side in (self._stored(), self._kept()))
         tally.records += len(stored.keys)
         tally.entries += len(kept.keys)
         wrong = np.union1d(stored.unlike(kept), kept.unlike(stored))
@@ -158,14 +166,15 @@ class _Pass:
             else:
                 yield locations, names, hashes
 
-    def _numbers(self, side: Iterable[pa.Table], codes: dict[FileGroupId, int]) -> _Numbers:
+    def _hashed(self, side: Iterable[pa.Table], codes: dict[FileGroupId, int]) -> _Hashes:
+        """The hashes of one side; ``codes`` numbers the file groups of both."""
         keys, places = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
         for locations, _, hashes in self._chosen(side):
             groups, rows = groups_of_locations(locations)
             numbers = np.array([codes.setdefault(group, len(codes) + 1) for group in groups], np.uint64)
             keys.append(hashes)
             places.append(hashes ^ (numbers[rows] * _OF_GROUPS))
-        return _Numbers(np.concatenate(keys), np.concatenate(places))
+        return _Hashes(np.concatenate(keys), np.concatenate(places))
 
     def _places(self, side: Iterable[pa.Table], wrong: NDArray[np.uint64]) -> dict[str, list[FileGroupId]]:
         """The file groups of keys with some hashes."""
@@ -179,13 +188,18 @@ class _Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbers:
-    """Hashes of keys, and of keys with their file groups; each of shape (n,)."""
+class _Hashes:
+    """Of one side, table or index.
+
+    Attributes:
+        keys: hashes of keys, shape (n,).
+        places: hashes of keys with their file groups, shape (n,).
+    """
 
     keys: NDArray[np.uint64]
     places: NDArray[np.uint64]
 
-    def unlike(self, other: _Numbers) -> NDArray[np.uint64]:
+    def unlike(self, other: _Hashes) -> NDArray[np.uint64]:
         """The hashes of keys that are elsewhere on the other side, or several times on this one."""
         distinct, counts = np.unique(self.keys, return_counts=True)
         differing = self.keys[~np.isin(self.places, other.places)]
@@ -193,6 +207,6 @@ class _Numbers:
 
 
 def groups_of_locations(locations: pa.Table) -> tuple[list[FileGroupId], NDArray[np.intp]]:
-    """The file groups of locations, and for each row which one."""
+    """The file groups of locations, and for each row the place of its file group among them."""
     named = named_groups(*(locations.column(name).combine_chunks() for name in ("partition_path", "file_id")))
     return [group for group in named.groups if group is not None], named.codes

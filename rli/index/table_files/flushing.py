@@ -7,13 +7,13 @@ from rli.view.definition import TableDefinition
 
 
 class FlushedInstants:
-    """The completed instants that an index has brought to the disk."""
+    """The completed instants that this process has flushed to the disk."""
 
     def __init__(self) -> None:
         self._names = frozenset[str]()
 
     def flush(self, table: TableDefinition, timeline: Timeline) -> None:
-        """See to it that what a write builds on, or acknowledges, survives a power cut (P17)."""
+        """Flush completed instants before a write builds on them or acknowledges them (P17)."""
         completed = frozenset(instant.file_name for instant in timeline.completed)
         unflushed = completed - self._names
         if unflushed:
