@@ -45,16 +45,16 @@ class AnnouncedInstant:
             index: its index.
             timeline: of the table.
             action: of the instant.
-            patience: seconds; for how long to wait for the lease at most, where the instant needs it.
+            patience: seconds; for how long to wait at most for the lease and the lock, on a table with a lock of Hudi.
 
         Raises:
-            LeaseBusyError: the lease was not free in that time.
+            LeaseBusyError: one of them was not free in that time.
         """
         coordination = coordination_of(table, index)
         if not coordination.exclusion.covers_instants:
             return cls._requested(table, coordination.writers, timeline, action)
         with exclusive(table, index, "request of an instant", patience=patience):
-            # Writers of Hudi request theirs in the order of the lock, and take a later one for one that began later.
+            # Writers of Hudi request their instants under the lock, and take a later instant for a write that began later.
             return cls._requested(table, coordination.writers, table.load_timeline(), action)
 
     @classmethod

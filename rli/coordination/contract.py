@@ -69,7 +69,7 @@ class MutualExclusion(Protocol):
 
     @property
     def covers_instants(self) -> bool:
-        """Whether instants are requested while it is held, as writers of Hudi do."""
+        """Whether a process must hold it to request an instant, as writers of Hudi do with their lock."""
 
     def hold(self, holder: str, *, patience: float = ...) -> AbstractContextManager[Held]:
         """Hold it during a block; waits for the present holder to release it, to let it lapse or to die.

@@ -1,4 +1,4 @@
-"""What operators may want to know of writers of Hudi: may they write at the same moment as rli?"""
+"""Findings of the doctor about writers of Hudi: may they write at the same moment as rli?"""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rli.hudi.lock_settings import PROVIDER, LockSettings
 from rli.view.snapshot import Snapshot
 
 _RECENT: Final = 20
-"""Commits that tell who writes the table now."""
+"""Number of the last commits that tell which engines write the table."""
 
 _DROPS_METADATA: Final = "hoodie.metadata.auto.delete.partitions"
 _HOW_TO: Final = "docs/how-to/beside-hudi-writers.md"
 
 
 def lock_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Which lock the writers of Hudi and of rli share, and whether they need one.
+    """The lock that writers of Hudi and of rli share, and whether the table needs one.
 
     Args:
         snapshot: the present state, whose commits can be read.

@@ -1,8 +1,8 @@
-"""Heartbeats of Hudi: files of the names of instants, whose times say that their writers live.
+"""Heartbeats of Hudi: a file for each pending instant, named after it. The time of the file shows that the writer lives.
 
 A writer of Hudi that shares the table with others (``hoodie.clean.failed.writes.policy=LAZY``) rolls back a pending instant
-whose file is missing, or is older than two intervals. It looks into the table's folder for a commit, and into that of the metadata
-table for what a commit changes there.
+whose file is missing, or is older than two intervals. For a commit, it looks into the table's folder, and for the deltacommit of a
+commit into the folder of the metadata table.
 """
 
 from __future__ import annotations
@@ -56,25 +56,25 @@ class Heartbeats:
 
 
 def seconds_since_beat(storage: Storage, instant: str) -> float | None:
-    """How long ago a writer of Hudi gave its last heartbeat; None if there is none, or the table is in an object store."""
+    """Seconds since the last heartbeat of an instant; None if there is no heartbeat, or the table is in an object store."""
     last = _changed(storage, f"{_FOLDERS[0]}/{instant}") if storage.is_local else None
     return None if last is None else time.time() - last
 
 
 def is_fresh(seconds: float) -> bool:
-    """Whether a writer whose last heartbeat is so old counts as alive."""
+    """Whether a writer counts as alive, by the age of its last heartbeat in seconds."""
     return seconds <= _TOLERATED_INTERVALS * _INTERVAL_SECONDS
 
 
 def is_silent(storage: Storage, pending_paths: Iterable[str], instant: str) -> bool:
-    """Whether the writer of a pending instant, a process of Hudi, seems to be dead.
+    """Whether the writer of a pending instant, a process of Hudi, seems to be dead: its last heartbeat is older than two intervals.
 
-    Its last heartbeat is older than two intervals. A writer that failed has removed its heartbeat, and one that takes itself for the
-    only writer of the table never gave any: without a heartbeat, an instant counts as left behind after a day.
+    A writer that failed has removed its heartbeat, and a writer with the policy ``EAGER`` never gives any. So an instant without a
+    heartbeat counts as left behind after a day.
 
     Args:
-        storage: the table's folder. Where it is in an object store, nobody counts as dead.
-        pending_paths: the files of the instant on the timeline, as far as they are there.
+        storage: the table's folder. In an object store, no writer counts as dead.
+        pending_paths: the files of the instant on the timeline; some may be missing.
         instant: its time.
     """
     if not storage.is_local:
@@ -87,7 +87,7 @@ def is_silent(storage: Storage, pending_paths: Iterable[str], instant: str) -> b
 
 
 def _changed(storage: Storage, path: str) -> float | None:
-    """When a file was changed last; None if there is none."""
+    """The time of a file's last change, in seconds since the epoch; None if there is no file."""
     try:
         return Path(storage.root, path).stat().st_mtime
     except FileNotFoundError:
@@ -111,7 +111,7 @@ class BeatingSigns:
         self._signs.require_held()
 
     def release(self) -> bool:
-        """Stop; returns whether no other process had taken this one for dead until now."""
+        """Stop the heartbeats; True if no other process has taken this one for dead."""
         self._renewal.end()
         try:
             self._heartbeats.remove(self._instant)

@@ -1,4 +1,4 @@
-"""A thread that renews something again and again until it is ended."""
+"""A thread that renews a file or record at intervals until it is ended."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rli.errors import StoreUnavailableError
 
 
 class Renewal:
-    """Calls ``renew`` at intervals until it is ended, or until that raises anything but a failure to reach a storage.
+    """Calls ``renew`` at intervals until it is ended, or until ``renew`` raises anything but a failure to reach a storage.
 
     Args:
         seconds: between two calls.
-        renew: what to call; what it raises is for the next check of the holder to find.
+        renew: the call. No error of it is told: the holder's next check finds a file or record that was not renewed.
         name: of the thread.
     """
 

@@ -35,7 +35,7 @@ class RegisteredWriters:
         records: of the table.
         liveness: of its writers.
         generation: of the index that this process goes by.
-        heartbeats: for writers of Hudi; None where the table has no lock that they share.
+        heartbeats: that writers of Hudi look for; None if the table shares no lock with them.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ _NOT_TAKEN_YET: Final = (
     "ZookeeperBasedLockProvider",
     "ZookeeperBasedImplicitBasePathLockProvider",
 )
-"""Providers of which rli takes no notice: its writers and those of Hudi have to take turns."""
+"""Providers whose locks rli ignores: writers of rli and of Hudi have to take turns."""
 
 _CHOICES: Final = {"filesystem": LockProvider.FILE_SYSTEM}
 
@@ -57,14 +57,14 @@ class LockSettings:
 
     @classmethod
     def of(cls, raw: Mapping[str, str], location: str) -> Self | None:
-        """The lock that properties name; None where they name none.
+        """The lock that properties name; None if they name none, or a provider whose locks rli ignores.
 
         Args:
             raw: the properties of a table.
             location: of the table, for errors.
 
         Raises:
-            UnsupportedTableError: rli does not honour it, or the properties let Hudi roll back the writes of others.
+            UnsupportedTableError: rli refuses the provider, or the properties let Hudi roll back the writes of others.
         """
         if not is_lock_named(raw):
             return None
@@ -86,14 +86,17 @@ class LockSettings:
 
 
 def is_lock_named(raw: Mapping[str, str]) -> bool:
-    """Whether properties name a lock that writes of rli must take, or refuse."""
+    """Whether properties name a lock provider, other than those that rli ignores."""
     return raw.get(PROVIDER, "").strip().rpartition(".")[2] not in {"", *_NOT_TAKEN_YET}
 
 
 def lock_properties(lock: str) -> dict[str, str]:
-    """The properties of a table for a choice of its lock: "lease" for none of Hudi's, or "filesystem".
+    """The properties of a table for a choice of its lock.
 
-    They ask Hudi's writers for what a lock is of no use without: checks for conflicts, and no rollback of writes of others.
+    A lock alone is not enough: the properties also let Hudi's writers check for conflicts, and leave pending writes of others alone.
+
+    Args:
+        lock: "lease" for no lock of Hudi, or "filesystem".
 
     Raises:
         SettingsError: there is no such choice.
@@ -120,7 +123,7 @@ def _require_shared(raw: Mapping[str, str], location: str) -> None:
 
 
 def chosen_lock(raw: Mapping[str, str]) -> str:
-    """The choice that properties stand for: see ``lock_properties``; the class of a provider that is no choice."""
+    """The choice whose properties these are (see ``lock_properties``); the class of the provider if there is no such choice."""
     if not is_lock_named(raw):
         return NO_LOCK
     name = raw[PROVIDER].strip().rpartition(".")[2]

@@ -1,7 +1,7 @@
-"""Rolling back writes of Hudi whose process died, on tables that share a lock with its writers.
+"""Rollback of writes of Hudi whose process died, on tables that share a lock with Hudi's writers.
 
-Hudi's own writers do the same before a clean (``hoodie.clean.failed.writes.policy=LAZY``). Without it, a table that Hudi writes
-no more would keep the files of such a write, and everything after its instant, for ever.
+Hudi's own writers do the same before a clean (``hoodie.clean.failed.writes.policy=LAZY``). Without this rollback, a table that Hudi
+does not write any more would keep the files of such a write, and all instants after it, for ever.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ _MARKERS: Final = ".hoodie/.temp"
 
 
 def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
-    """Roll back pending commits of Hudi that gave no heartbeat for long; each is logged as any rollback.
+    """Roll back pending commits of dead writers of Hudi (see ``is_silent``); each is logged as any rollback.
 
     Args:
         table: the table; the caller holds the lease and the lock.
         fence: of the caller.
+
+    Raises:
+        LeaseLostError: another writer took the lease over, and finishes a rollback that was begun.
     """
     if not is_lock_named(table.properties.raw):
         return
@@ -59,7 +62,7 @@ def expired_writes(table: TableDefinition) -> list[Instant]:
 
 
 def _plan(snapshot: Snapshot, instant: Instant) -> bytes:
-    """The plan to take back whatever files have the instant in their names."""
+    """The plan to remove all files with the instant in their names."""
     stored = [part for part in snapshot.slices.all_versions() if part.instant == instant.time]
     full_path = snapshot.table.storage.full_path
     files = by_partition((part.group.partition_path, [full_path(file.path) for file in part.files]) for part in stored)

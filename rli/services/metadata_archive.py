@@ -10,7 +10,7 @@ from rli.publication.fence import Fence
 
 
 def archive_metadata(fence: Fence) -> None:
-    """Move to the archive of the metadata table what neither its readers nor an undo needs on its active timeline.
+    """Move instants of the metadata table to its archive if neither readers nor an undo need them on its active timeline.
 
     Args:
         fence: of the caller, who holds the lease and has just archived instants of the table.

@@ -106,7 +106,7 @@ def given_settings(options: TableOptions) -> dict[str, Any]:
 
 
 def properties_of_lock(options: TableOptions) -> dict[str, str]:
-    """Hudi's properties of the lock that is wanted; raises ``SettingsError`` where there is no such choice."""
+    """Hudi's properties of the wanted lock; raises ``SettingsError`` if there is no such choice."""
     return lock_properties(options.get("lock", NO_LOCK))
 
 

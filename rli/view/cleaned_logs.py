@@ -1,4 +1,4 @@
-"""Whether log files of a state may have been cleaned: no later commit names the log files that it does without."""
+"""Checks whether log files of a state may have been cleaned: the metadata of later commits does not tell."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def require_not_cleaned(current: Snapshot, past: Snapshot) -> None:
 
 
 def cleaned_meanwhile(earlier: Snapshot, current: Snapshot) -> bool:
-    """Whether a clean has begun in a merge-on-read table since an earlier state, so that a list of its files may be too short."""
+    """Whether a clean has begun in a merge-on-read table since an earlier state: the list of this state may lack files."""
     clean, former = _last_clean(current.timeline), _last_clean(earlier.timeline)
     return not _has_base_files_alone(earlier) and clean is not None and (former is None or clean.time > former.time)
 
@@ -42,6 +42,6 @@ def _has_base_files_alone(snapshot: Snapshot) -> bool:
 
 
 def _last_clean(timeline: Timeline) -> Instant | None:
-    """In whichever state: files may be gone before it completes."""
+    """The last clean, pending or completed: a pending clean may have removed files already."""
     cleans = (instant for instant in timeline.instants if instant.action == Action.CLEAN)
     return max(cleans, key=lambda clean: clean.time, default=None)

@@ -62,9 +62,10 @@ class TableDefinition:
         return timeline
 
     def listed_timeline(self) -> Timeline:
-        """As ``load_timeline``, from a single listing where the storage lists by name.
+        """As ``load_timeline``, from a single listing if the storage lists by name.
 
-        It counts once ``timeline_behind`` has given a later one that has its first write.
+        Such a timeline may lack instants that left for the archive meanwhile. It is whole if a later one, of
+        ``timeline_behind``, has its first write.
         """
         if not self.storage.lists_by_name:
             return self.load_timeline()
@@ -76,8 +77,8 @@ class TableDefinition:
     def timeline_behind(self, earlier: Timeline) -> Timeline:
         """The timeline as it is now, after another was listed; raises as ``load_timeline``."""
         timeline = self.listed_timeline()
-        # Two listings in the order of names that show the same are both whole: what had left during the second one would
-        # be followed by a later write, because the last one never leaves.
+        # Two equal listings in the order of names are both whole: the last write never leaves, so an instant that left
+        # during the second listing would be followed by a later write.
         if timeline.instants == earlier.instants or not self.storage.lists_by_name or is_unbroken(timeline):
             return timeline
         return self.load_timeline()

@@ -1,4 +1,4 @@
-"""Reading file slices without log files: of others, ``rli.view.merging`` merges the records."""
+"""Reading file slices without log files; ``rli.view.merging`` reads slices with log files."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from rli.hudi.file_names import LogFileName
-from rli.hudi.timeline.timeline import Timeline
+from rli.hudi.timeline.timeline import Timeline, is_older
 from rli.model import FileGroupId
 from rli.storage import Storage
 
@@ -33,10 +33,10 @@ class SeenInstants:
     """Instants whose blocks count in log files that several instants wrote to.
 
     Attributes:
-        completed: writes on the active timeline.
-        first: older instants were archived; None if no instant was.
+        completed: times of the completed writes on the active timeline.
+        first: the first of them: an older instant was archived; None if there is none.
         as_of: archived instants up to this one count; None for all.
-        undone: archived instants that do not count.
+        undone: older instants that were undone, and do not count.
     """
 
     completed: frozenset[str]
@@ -46,13 +46,13 @@ class SeenInstants:
 
     @classmethod
     def of(cls, timeline: Timeline) -> Self:
-        """Those that ``Timeline.is_visible`` tells."""
+        """The instants that pass ``Timeline.is_visible``."""
         return cls(timeline.write_times, timeline.first, timeline.as_of, timeline.undone)
 
     def has(self, instant: str) -> bool:
         """Whether blocks of an instant count."""
-        is_older = self.first is not None and instant < self.first and (self.as_of is None or instant <= self.as_of)
-        return instant in self.completed or (is_older and instant not in self.undone)
+        is_archived = is_older(instant, self.first, self.as_of) and instant not in self.undone
+        return instant in self.completed or is_archived
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,13 @@ def _with_logs(
 
 
 def _is_over(instant: str, base: FileSlice | None, timeline: Timeline) -> bool:
-    """Whether a log file with an instant in its name comes after a base file, and counts."""
+    """Whether a log file is behind a base file, and counts.
+
+    Args:
+        instant: in the name of the log file.
+        base: the newest visible base file of the file group; None if there is none.
+        timeline: of the table.
+    """
     if not timeline.layout.keeps_completion_times:
         # The instant of the base file, or of a compaction that is pending: its log files count over the base file before.
         return base is None or instant >= base.instant

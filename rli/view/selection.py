@@ -31,8 +31,8 @@ class Selected(NamedTuple):
 
     Attributes:
         file_slice: the slice.
-        fragment: its records, without row groups that hold none of the filter's; None if log files change them, so that
-            nothing in the base file's footer holds for them.
+        fragment: its records, without row groups that hold none of the filter's; None if the slice has log files, because
+            the footer of the base file does not describe their records.
     """
 
     file_slice: FileSlice

@@ -25,13 +25,13 @@ from rli.view.table_metadata import TableMetadata
 class Skipping:
     """Asks the partitions of the metadata table one after the other, each about the slices that are left.
 
-    A file that a partition does not know, as one that is newer than the metadata table, is left. So is a slice with log
-    files: what is known of its base file says nothing of the records that log files put in the place of the base file's.
+    A file that a partition does not know, such as a file newer than the metadata table, is read. So is a slice with log
+    files: the statistics of its base file do not cover the records of its log files.
 
     Attributes:
         metadata: of the state that is read.
         key_columns: names of the columns that have each record's key.
-        is_of_base_files: whether the base files are read alone, though log files change their records.
+        is_of_base_files: whether only base files are read, although log files change their records.
     """
 
     metadata: TableMetadata
@@ -61,7 +61,7 @@ class Skipping:
     def _by_partition_statistics(
         self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
     ) -> list[FileSlice] | None:
-        # They describe the records of the present state, those of log files among them.
+        # They describe the records of the present state, including the records of log files.
         describes_others = self.metadata.is_of_the_past or self.is_of_base_files
         if describes_others or not columns_with_statistics(predicate, schema):
             return None

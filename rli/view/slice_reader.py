@@ -1,4 +1,4 @@
-"""What reads the records of a file slice, with log files or without."""
+"""The contract of readers of a file slice, with log files or without."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SliceReader(Protocol):
         """Of the stored record keys; None if the slice has none."""
 
     def key_range(self, columns: KeyColumns) -> tuple[str, str] | None:
-        """The least and the greatest record key, in the order of their bytes; None if nobody tells without reading them."""
+        """The least and the greatest record key, in the order of their bytes; None if they are unknown without reading the keys."""
 
     @property
     def written_key_range(self) -> tuple[str, str] | None:

@@ -1,1 +1,1 @@
-"""The locks of Hudi's writers: one module for each lock provider, the contract that they share, and who chooses one."""
+"""The locks of Hudi's writers: a contract, a module for each lock provider, and the choice by the table's properties."""

@@ -1,8 +1,7 @@
-"""What rli asks of a lock that it shares with Hudi's writers.
+"""The contract of a lock that rli shares with Hudi's writers.
 
-Only the holder of the table's lease takes such a lock. So a lock in the name of the same table was left behind by a process
-of rli that has lost the lease, and may be taken away from it; what that process may still publish is for
-``rli.commit.recovery`` to prevent.
+Only the holder of the table's lease takes such a lock. So a lock with the identity of the same table was left behind by a
+process of rli that has lost the lease, and may be replaced. ``rli.commit.recovery`` keeps that process from publishing.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ class HeldLock(Protocol):
     """A lock that this process holds."""
 
     def require_held(self) -> None:
-        """Raise ``LeaseLostError`` if it is another one's, or nobody's."""
+        """Raise ``LeaseLostError`` if this process does not hold the lock any more."""
 
     def leave(self) -> None:
-        """Give no more signs of life, and let the lock lapse in place of releasing it."""
+        """Stop renewing the lock, so that it lapses, and do not release it."""
 
     def release(self) -> None:
-        """Give it back, if it is still held."""
+        """Release the lock, if this process still holds it."""
 
 
 class SharedLock(Protocol):
     """A lock that writers of Hudi take, too."""
 
     def attempt(self) -> HeldLock | None:
-        """Take it, if it is free or left behind; None if another one holds it."""
+        """Take the lock if it is free or left behind; None if another process holds it."""
 
     def describe(self) -> str:
-        """Name it, and say who holds it as far as that is known; for messages."""
+        """The lock and, as far as known, its holder; for messages."""

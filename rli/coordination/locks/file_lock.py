@@ -1,13 +1,13 @@
-"""The lock of Hudi's ``FileSystemBasedLockProvider``: whoever has created the file ``lock`` holds it.
+"""The lock of Hudi's ``FileSystemBasedLockProvider``: the process that has created the file ``lock`` holds the lock.
 
-The provider looks whether the file exists, and no more. What rli writes into it is for rli alone:
+The provider only asks whether the file exists. The content of a file of rli is for rli alone:
 
-- A process of Hudi deletes the file twice when it releases the lock, and does not look whose file the second one is. It may also
-  open a file for writing that came to be after its look, and then takes it for its own. So a file that was created is looked at
-  again after a moment, and whenever the holder asks: only while it has the content of its holder, the lock is held.
-- A file of a process of rli that has lost the table's lease is replaced (``rli.coordination.locks.contract``).
+- A process of Hudi deletes the file twice when it releases the lock, and may so delete the file of the next holder. It may also
+  truncate a file that was created after it had asked for one, and then takes the file for its own. So a holder of rli reads its
+  file again after a moment, and at each check: it holds the lock only while the file has the content that it wrote.
+- The file of a process of rli that has lost the table's lease is replaced (``rli.coordination.locks.contract``).
 
-A file of anybody else is left behind when it is older than the expiry. Without an expiry, an operator has to remove it.
+Any other file counts as left behind once it is older than the expiry. Without an expiry, an operator has to remove it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rli.processes import ProcessId
 
 _FILE: Final = "lock"
 _SETTLING_SECONDS: Final = 0.1
-"""By when a process of Hudi that has just released the lock has deleted the file a second time, as a rule."""
+"""After a release, Hudi deletes the file a second time within this time, as a rule."""
 
 _RENEWALS_PER_TERM: Final = 3
 
@@ -37,8 +37,8 @@ class FileLock:
 
     Args:
         folder: of the file.
-        expiry: seconds without a change after which anybody's file counts as left behind; 0 for never.
-        owner: identity of the table, which all its processes of rli take the lock for.
+        expiry: seconds without a change after which a file counts as left behind, whoever its holder is; 0 for never.
+        owner: identity of the table: all processes of rli take the lock in its name.
     """
 
     def __init__(self, folder: Path, expiry: float, owner: str) -> None:
@@ -47,7 +47,7 @@ class FileLock:
         self._owner = owner
 
     def attempt(self) -> HeldFileLock | None:
-        """Take it, if it is free or left behind; None if another one holds it."""
+        """Take the lock if it is free or left behind; None if another process holds it."""
         self._remove_left_behind()
         process = ProcessId.current()
         content = json.dumps(
@@ -59,7 +59,7 @@ class FileLock:
         return HeldFileLock(self._path, content, self._expiry) if _read(self._path) == content else None
 
     def describe(self) -> str:
-        """Name it, and say who holds it as far as that is known; for messages."""
+        """The lock and, as far as known, its holder; for messages."""
         content = _read(self._path)
         if content is None:
             return f"file={self._path}"
@@ -93,7 +93,7 @@ class HeldFileLock:
         self._renewal = Renewal(expiry / _RENEWALS_PER_TERM, self._renew, "lock file") if expiry else None
 
     def require_held(self) -> None:
-        """Raise ``LeaseLostError`` if it is another one's, or nobody's."""
+        """Raise ``LeaseLostError`` if this process does not hold the lock any more."""
         if _read(self._path) != self._content:
             raise LeaseLostError(
                 f"another writer of the table took Hudi's lock, or removed it: file={self._path}",
@@ -101,12 +101,12 @@ class HeldFileLock:
             )
 
     def leave(self) -> None:
-        """Give no more signs of life, and let the lock lapse in place of releasing it."""
+        """Stop renewing the lock, so that it lapses, and do not release it."""
         if self._renewal is not None:
             self._renewal.end()
 
     def release(self) -> None:
-        """Give it back, if it is still held."""
+        """Release the lock, if this process still holds it."""
         self.leave()
         if _read(self._path) == self._content:
             self._path.unlink(missing_ok=True)
@@ -117,7 +117,7 @@ class HeldFileLock:
 
 
 def _create(path: Path, content: bytes) -> bool:
-    """Write a file unless there is one; returns whether it was written."""
+    """Create a file; False if there is one already."""
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     except FileExistsError:
@@ -134,7 +134,7 @@ def _create(path: Path, content: bytes) -> bool:
 
 
 def _fields(content: bytes) -> dict[str, object]:
-    """What a process of rli has written into its file; nothing for a file of anybody else."""
+    """The fields that a process of rli has written into its file; none for other files."""
     try:
         found = parse_json(content)
     except ValueError:

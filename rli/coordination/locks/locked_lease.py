@@ -1,7 +1,6 @@
 """The table's lease together with the lock of Hudi's writers.
 
-The lease comes first, so that of all processes of rli one at a time asks for the lock. What it tells of displaced holders holds
-for the lock, too: their locks are taken away from them.
+The lease comes first, so a single process of rli at a time asks for the lock. Holders that the lease has displaced lose the lock, too.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from rli.telemetry.waits import waiting
 
 _PAUSE_SECONDS: Final = 0.05
 _LONG_SECONDS: Final = 2.0
-"""A process that has waited for so long says so in its log."""
+"""A process logs a wait that takes longer."""
 
 
 class LockedLease:
-    """Both of them; ``rli.coordination.contract.MutualExclusion`` says what each method promises.
+    """The lease and the lock of a table; ``rli.coordination.contract.MutualExclusion`` says what each method promises.
 
     Args:
         lease: of the table.
-        present_lock: the lock that writers of Hudi take now; None if the table has none any more.
+        present_lock: gives the lock that writers of Hudi take now; None if the table has none any more.
     """
 
     covers_instants = True
@@ -53,7 +52,7 @@ class LockedLease:
         """
         deadline = time.monotonic() + patience
         with self._lease.hold(holder, patience=patience) as lease:
-            # Behind the lease: whoever gives the table another lock holds it, so the lock cannot change from now on.
+            # Behind the lease: a process that gives the table another lock holds the lease, so the lock cannot change now.
             lock = self._present_lock()
             if lock is None:
                 yield lease
@@ -65,7 +64,7 @@ class LockedLease:
                 both.give_lock_back()
 
     def holder(self) -> LeaseHolder | None:
-        """Who holds the lease; None if nobody does."""
+        """The holder of the lease; None if there is none."""
         return self._lease.holder()
 
     def seems_left_behind(self) -> bool:
@@ -116,7 +115,7 @@ class _HeldBoth:
             else:
                 self._lock.release()
         except (OSError, RliError) as error:
-            # What was done under it stands. It lapses, or the next holder of the lease replaces it.
+            # The publication stands. The lock lapses, or the next holder of the lease replaces it.
             events.LOCK_LEFT.log(cause=error)
 
 

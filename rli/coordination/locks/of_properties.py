@@ -1,4 +1,4 @@
-"""The lock that the properties of a table name, as they are now."""
+"""The lock that the present properties of a table name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def present_lock(table: TableDefinition) -> SharedLock | None:
     """The lock that a table's properties name now; None where they name none.
 
     Raises:
-        UnsupportedTableError: rli does not honour it, or not where the table lies.
+        UnsupportedTableError: rli does not take locks of this provider, or not on the table's storage.
         TableNotFoundError: the table was dropped.
     """
     settings = LockSettings.of(load_properties(table.storage).raw, table.location)

@@ -152,8 +152,7 @@ class Timeline:
 
         One that the timeline says was undone is not: Hudi itself takes what such an instant left for data.
         """
-        is_older = self.first is not None and time < self.first and (self.as_of is None or time <= self.as_of)
-        return is_older and time not in self.undone
+        return is_older(time, self.first, self.as_of) and time not in self.undone
 
     @cached_property
     def undone(self) -> frozenset[str]:
@@ -234,6 +233,17 @@ def listed_timeline(storage: Storage, layout: TimelineLayout, files: Iterable[St
     first = _first_write(instants)
     undoing = tuple(i for i in instants if i.is_completed and i.action in UNDOING_ACTIONS)
     return Timeline(instants, layout, storage, undoing, first.time if first else None, torn=torn)
+
+
+def is_older(time: str, first: str | None, as_of: str | None) -> bool:
+    """Whether an instant is older than an active timeline, and not later than a moment.
+
+    Args:
+        time: of the instant.
+        first: the first write on the active timeline; None if there is none, and then no instant is older.
+        as_of: the moment; None for now.
+    """
+    return first is not None and time < first and (as_of is None or time <= as_of)
 
 
 def is_unbroken(timeline: Timeline) -> bool:

@@ -1,1 +1,1 @@
-"""Merge of a file slice: the records of its base file with those of its log files, as Hudi's readers merge them."""
+"""Merge of the base file of a file slice with its log files, by the rules of Hudi's readers."""

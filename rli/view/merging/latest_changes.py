@@ -1,7 +1,12 @@
 """The last change of each key in log files: the changes are folded among themselves, before they meet the base file.
 
-A change is a row of a key, its ordering value in comparable form, whether it is a delete that wins over all changes before,
-whether it comes from a block of records, and the position of its record; a delete has none.
+A change is a row of five columns:
+
+- ``KEY``: the record key;
+- ``ORDERING``: the ordering value in comparable form;
+- ``ALWAYS``: whether the change is a delete that wins over all changes before it, regardless of ordering values;
+- ``OF_RECORDS``: whether the change comes from a block of records, and not from a block of deletes;
+- ``POSITION``: of its record; ``NO_RECORD`` for a delete.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ NO_RECORD: Final = -1
 """Position of a delete."""
 
 _FEW_CHANGES: Final = 65_536
-"""They are not worth a fold of their own."""
+"""Fewer changes than this wait for more before they are folded."""
 
 
 def changes(
@@ -81,10 +86,10 @@ class LatestChanges:
 
 
 def _counting(codes: NDArray[np.int32], always: NDArray[np.bool_], of_records: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which changes count beside the deletes that always win.
+    """Which changes count beside the deletes that always win, shape (n,).
 
-    Of the changes of a key, nothing before the last such delete counts. It stays until a record follows, whose ordering value
-    does not matter; other deletes in between say nothing new.
+    No change of a key counts before the last such delete. This delete counts until a record of the key follows, with any ordering
+    value; other deletes in between change nothing.
     """
     rows, keys = np.arange(len(codes)), codes.max(initial=-1) + 1
     deleted = np.full(keys, -1)

@@ -1,4 +1,4 @@
-"""Which blocks of a slice's log files count, and in which order their records apply."""
+"""The blocks of a slice's log files that count, in the order in which their records apply."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rli.view.file_slices import DataFile, SeenInstants
 
 _DATA: Final = frozenset({BlockKind.AVRO, BlockKind.PARQUET, BlockKind.DELETE})
 _PASSED_OVER: Final = frozenset({BlockKind.CDC})
-"""What changed, for readers of changes; the records are in other blocks."""
+"""Change data, for readers of changes; the records are in other blocks."""
 
 _REMEDY: Final = "let Hudi compact the table, or read it with query='read_optimized' (--query read_optimized)"
 
@@ -57,7 +57,7 @@ def data_blocks(files: Iterable[tuple[DataFile, BinaryIO]], seen: SeenInstants |
     for file, source in files:
         for block in LogFileReader(source, file.size).blocks():
             if block.kind is BlockKind.COMMAND:
-                # A rollback takes back what came before it, in earlier files, too.
+                # A rollback undoes the blocks before it, also those in earlier files.
                 undone = undone_instant(block)
                 found = [one for one in found if one.instant != undone]
             elif block.kind is BlockKind.CORRUPT:
@@ -72,7 +72,7 @@ def data_blocks(files: Iterable[tuple[DataFile, BinaryIO]], seen: SeenInstants |
 
 
 def _require_dead(file: DataFile, seen: SeenInstants | None) -> None:
-    """Pass over what a dead writer left in a file that others wrote to."""
+    """Pass bytes that are no block, if a dead writer may have left them: in a file that several writers append to."""
     if seen is None:
         raise CorruptTableError(
             f"a log file of a completed commit is damaged: file={file.path}",
@@ -81,7 +81,7 @@ def _require_dead(file: DataFile, seen: SeenInstants | None) -> None:
 
 
 def _require_own(instant: str, file: DataFile) -> None:
-    """Pass a block of the commit that the file's name has; before an upgrade to table version 8, others wrote to files, too."""
+    """Pass a block of the commit in the file's name; before an upgrade to table version 8, several commits wrote to a file."""
     if LogFileName.parse(posixpath.basename(file.path)).instant != instant:
         raise UnsupportedTableError(
             f"a log file has blocks of other commits than its own, as before table version 8: file={file.path} "
@@ -104,7 +104,7 @@ def _known(block: LogBlock, file: DataFile) -> LogBlock:
 
 
 def _without_replaced(blocks: Sequence[DataBlock]) -> Iterator[DataBlock]:
-    """The blocks without those that a log compaction has put together; its own come in the place of the last of them."""
+    """The blocks without those that a log compaction has joined; the blocks of the log compaction take the place of the last of them."""
     # Of two log compactions, the later one replaces the earlier one, too.
     replaced = {instant: one.instant for one in blocks for instant in one.replaced}
     if not replaced:

@@ -1,4 +1,4 @@
-"""The records of log blocks, by columns: as changes that are to be folded, and as records of the table."""
+"""The records of log blocks, by columns: as changes to fold, and as records of the table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_HELD: Final = 64 << 20
 """Bytes of decoded records that are held for the second pass over the blocks; others are decoded again."""
 
 _ALWAYS: Final = 0
-"""As an ``int``, the ordering value of a delete that wins over all changes before, whatever the column's type."""
+"""As an ``int``, the ordering value of a delete that wins over all changes before it, whatever the column's type is."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class LogRecords:
     """The records of some blocks, read in two passes: ``changes``, then ``take``.
 
     Attributes:
-        blocks: those that count, in order.
+        blocks: the blocks that count, in order.
         schema: of the records that are wanted.
         keys_of: where the keys stand in records of a schema.
         ordering: the ordering column with its type in the table; None if the last change of a key always counts.
@@ -125,7 +125,7 @@ class LogRecords:
             )
         always = _always(values)
         if always.all():
-            # In tables whose ordering values are no numbers, the 0 is of no type of theirs.
+            # The 0 does not fit an ordering column of another type than a number.
             values = pa.nulls(len(values), self.ordering.type)
         fitting = conform(pa.table([values], names=[self.ordering.name]), pa.schema([self.ordering]))
         return changes(
@@ -134,7 +134,7 @@ class LogRecords:
 
 
 def _always(values: pa.Array) -> NDArray[np.bool_]:
-    """Of the ordering values of deletes, which let a delete win over all changes before: none, and 0 as an ``int``."""
+    """Which deletes win over all changes before them, by their ordering values: null, or 0 as an ``int``; shape (n,)."""
     if values.type != pa.int32():
         return np.asarray(values.is_null().to_numpy(zero_copy_only=False))
     return np.asarray(pc.fill_null(pc.equal(values, _ALWAYS), True).to_numpy(zero_copy_only=False))

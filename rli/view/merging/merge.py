@@ -1,8 +1,8 @@
 """A file slice with log files, merged by columns.
 
-The log files' changes are folded to one for each key. Then the base file's records are read once: those that a change
-replaces or deletes are left out. The records of changes that won come last. So no record is held in memory but those of a
-batch; of the log files, the keys are.
+The changes of the log files are folded to one for each key. Then the base file is read once, without the records that a
+change replaces or deletes. The records of winning changes come last. So memory holds the keys of the log files, and the
+records of a batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rli.view.merging.ordering import comparable, comparable_type, is_at_least, 
 
 @dataclass
 class Merge:
-    """The merge of one slice, in this order: ``replace`` for all records of the base file, then ``added``.
+    """The merge of one slice, in this order: ``kept`` for all records of the base file, then ``added``.
 
     Attributes:
         latest: the last change of each key.
@@ -84,6 +84,6 @@ class Merge:
         return kept
 
     def added(self) -> NDArray[np.int64]:
-        """Positions of the records that log files add, or put in the place of others; in rising order."""
+        """Positions of the records of log files that are new or replace others, in rising order."""
         positions = self.latest[POSITION].to_numpy()
         return np.sort(positions[~self._lost & (positions != NO_RECORD)])

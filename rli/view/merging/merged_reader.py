@@ -30,7 +30,7 @@ _MOST_TOGETHER: Final = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class MergedTable:
-    """What the merge of a slice must know of its table.
+    """The table as the merge of a slice needs it.
 
     Attributes:
         storage: of the table.
@@ -180,7 +180,7 @@ class MergedReader:
 
 
 def _whole(file: DataFile, source: pa.NativeFile) -> DataFile:
-    """A file as it is now: in table version 6 others append to it, and a list of files may be older than what counts."""
+    """A file with its present size: in table version 6 others append to it, and the listing may be older than a block that counts."""
     size = source.size()
     if size < file.size:
         raise CorruptTableError(
@@ -191,7 +191,7 @@ def _whole(file: DataFile, source: pa.NativeFile) -> DataFile:
 
 
 def _put_together(batches: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Batches in greater ones of so many rows: all keys of the log files are hashed again for each."""
+    """Join batches to larger ones of about ``rows`` rows: for each batch, all keys of the log files are hashed again."""
     some, size = list[pa.Table](), 0
     for batch in batches:
         some.append(batch)

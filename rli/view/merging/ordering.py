@@ -1,4 +1,4 @@
-"""Ordering values in a form that Arrow and NumPy compare as Hudi does: in Java's order."""
+"""Ordering values in a form that Arrow and NumPy compare in Java's order, as Hudi does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIGN_LESS: Final = {pa.float32(): (np.int32, np.int32(0x7FFFFFFF)), pa.float64(
 
 
 def comparable(values: pa.Array) -> pa.Array:
-    """Ordering values as integers, or as they are where Arrow orders them as Java does. Null, of deletes alone, is least.
+    """Ordering values as integers, or unchanged if Arrow orders them as Java does. Null, which only deletes have, is least.
 
     Floating-point numbers are ordered by their bits: -0.0 is less than 0.0, and NaN is greatest.
 
@@ -46,7 +46,7 @@ def comparable_type(kind: pa.DataType) -> pa.DataType:
 
 
 def ranks(values: pa.Array) -> NDArray[np.int64]:
-    """Numbers, shape (n,), that are ordered as comparable values are: 0 for null, others from 1."""
+    """Numbers in the order of comparable values, shape (n,). If there is a null, its number is 0, and others begin at 1."""
     if not values.null_count and pa.types.is_integer(values.type):
         return np.asarray(values.to_numpy(zero_copy_only=False))
     ranked = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
@@ -60,13 +60,13 @@ def is_at_least(newer: pa.Array, older: pa.Array) -> NDArray[np.bool_]:
 
 
 def require_known(values: pa.Array) -> None:
-    """Pass ordering values of records without a null: releases of Hudi differ in what such a record wins over, or fail.
+    """Pass ordering values of records without a null: releases of Hudi fail on such records, or merge them differently.
 
     Raises:
         UnsupportedTableError: one is null.
     """
     if values.null_count:
         raise UnsupportedTableError(
-            f"a record that log files change, or one of theirs, has no ordering value: records={values.null_count}",
+            f"a record in a log file, or a record that log files change, has no ordering value: records={values.null_count}",
             remedy="give each record one with Hudi and compact the table, or read it with query='read_optimized'",
         )

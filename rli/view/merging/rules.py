@@ -1,4 +1,4 @@
-"""How the records of a merge-on-read table are merged, as its properties say; tables with other rules are refused."""
+"""The rules by which records of a merge-on-read table are merged, told by its properties; unknown rules are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PAYLOAD: Final = "hoodie.compaction.payload.class"
 _LEGACY_PAYLOAD: Final = "hoodie.table.legacy.payload.class"
 _STRATEGIES: Final = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
 _SPECIAL: Final = ("hoodie.record.merge.property.", "hoodie.payload.delete.")
-"""Begin the names of settings by which other records than those marked by ``_hoodie_is_deleted`` are deletes."""
+"""Prefixes of settings by which records count as deletes without the mark ``_hoodie_is_deleted``."""
 
 _KNOWN_STRATEGIES: Final = frozenset(
     {
@@ -35,7 +35,7 @@ _FIRST_VERSION_WITH_MODES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class MergeRules:
-    """Which of two records of a key counts.
+    """Which of two records of a key wins.
 
     Attributes:
         ordering: the column whose greater value wins; the later record wins on a tie. None if the later one always wins.
