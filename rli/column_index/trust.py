@@ -78,8 +78,8 @@ def bounds_of_partitions(statistics: pa.RecordBatch, of_all: pa.RecordBatch, kin
 
     Args:
         statistics: of the column, as ``statistics_columns`` gives them, a row for each partition.
-        of_all: of a column that each file has statistics of, and no null in it: where the column has fewer values, files
-            of the partition are missing from its statistics.
+        of_all: of a column without nulls that each file has statistics of: if the column has fewer values, its statistics
+            lack files of the partition.
         kind: the type of the column in the table.
     """
     is_counted, nulls, rows = _counts(statistics)
@@ -91,9 +91,9 @@ def bounds_of_partitions(statistics: pa.RecordBatch, of_all: pa.RecordBatch, kin
 
 
 def _counts(statistics: pa.RecordBatch) -> tuple[Truths, Numbers, Numbers]:
-    """Whether the statistics are those of a footer that had some; nulls; and values, nulls included.
+    """Whether the file's footer had statistics of the column; the number of nulls; the number of values, nulls included.
 
-    A column without any counts as nulls alone.
+    Hudi writes a column without statistics as nulls alone.
     """
     rows, nulls = statistics["valueCount"], statistics["nullCount"]
     is_known = pc.and_(rows.is_valid(), nulls.is_valid()).to_numpy(zero_copy_only=False)

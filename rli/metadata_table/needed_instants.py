@@ -32,8 +32,8 @@ def earliest_active(data: Timeline, metadata: Timeline) -> str:
         metadata: timeline of its metadata table.
 
     Returns:
-        Before it are instants that the last compaction has merged and that the table itself has archived. Those that the table
-        shows can be rolled back, for which Hudi looks for them in the metadata table.
+        All earlier instants were merged by the last compaction, and archived by the table itself. An instant on the table's
+        active timeline can be rolled back, and Hudi then looks for it on the timeline of the metadata table.
     """
     last = last_compaction(metadata)
     if not last or not data.completed_writes:

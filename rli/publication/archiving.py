@@ -30,7 +30,7 @@ _STATES: Final = ("requested", "inflight", "completed")
 
 
 def instants_before(timeline: Timeline, boundary: str) -> list[Instant]:
-    """The completed instants that can be archived, of all that are older than a time."""
+    """The completed instants before a time that can be archived."""
     cleans = [instant.time for instant in timeline.completed if instant.action == Action.CLEAN]
     return [
         instant

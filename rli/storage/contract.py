@@ -40,7 +40,7 @@ class FileChanges(ABC):
 
     @property
     def lists_by_name(self) -> bool:
-        """Whether a listing of all below a folder asks for the names in their order, one after the other."""
+        """Whether a recursive listing asks the storage for the names in ascending order, page by page."""
         return False
 
     @abstractmethod
@@ -146,7 +146,7 @@ class OpenedStorage(NamedTuple):
         filesystem: reads it.
         root: the folder, as ``filesystem`` names it.
         changes: changes it.
-        read_ranges: of a file by its full path, where no file need be opened for that; see ``Storage.read_ranges``.
+        read_ranges: reads ranges of a file by its full path; None if the file must be opened for it. See ``Storage.read_ranges``.
     """
 
     filesystem: fs.FileSystem

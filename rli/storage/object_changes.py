@@ -35,7 +35,7 @@ class ObjectChanges(FileChanges):
 
     @property
     def lists_by_name(self) -> bool:
-        """All stores do so, but for the directory buckets of S3."""
+        """True for all stores but directory buckets of S3."""
         return _DIRECTORY_BUCKET not in self._location
 
     def write(self, path: str, content: bytes) -> None:

@@ -22,7 +22,7 @@ _TAIL_BYTES: Final = 64 * 1024
 
 
 class ObjectReader:
-    """Reads ranges of an object: one request each, but for those at its end, which the first request has brought.
+    """Reads ranges of an object: one request each. The first request also brings the end of the object, which needs no other one.
 
     Raises:
         FileNotFoundError: there is no such object.

@@ -86,7 +86,7 @@ class Storage:
 
     @property
     def lists_by_name(self) -> bool:
-        """Whether a listing of all below a folder asks for the names in their order, one after the other."""
+        """Whether a recursive listing asks the storage for the names in ascending order, page by page."""
         return self._changes.lists_by_name
 
     @property
@@ -154,7 +154,7 @@ class Storage:
             return None
 
     def read_ranges(self, path: str, ranges: Sequence[range]) -> list[pa.Buffer]:
-        """Ranges of bytes of a file that is there; what lies behind its end is left out, or is an error of the storage.
+        """Ranges of bytes of an existing file. A range beyond its end gives fewer bytes, or is an error of the storage.
 
         An object store is asked once for each range, or for several that lie close together.
 

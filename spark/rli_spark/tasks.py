@@ -43,34 +43,34 @@ class SparkTasks:
         if not items:
             return []
         require_same_python(self.spark)
-        hands = _dealt(items, parallelism_of(self.spark).for_pieces(len(items)))
+        shares = _dealt(items, parallelism_of(self.spark).for_pieces(len(items)))
         with jobs(self.spark, _purpose_of(function)):
             if is_connect(self.spark):
-                results = _run_by_arrow(self.spark, function, hands)
+                results = _run_by_arrow(self.spark, function, shares)
             else:
-                # A task for each hand. Left to itself, Spark gives a task items that follow each other.
+                # A task for each share. Left to itself, Spark gives a task items that follow each other.
                 context = self.spark.sparkContext
-                done = context.parallelize(hands, len(hands)).map(partial(_done, function))
+                done = context.parallelize(shares, len(shares)).map(partial(_done, function))
                 results = in_workers_of_frames(done).collect()
-        return [results[number % len(hands)][number // len(hands)] for number in range(len(items))]
+        return [results[number % len(shares)][number // len(shares)] for number in range(len(items))]
 
 
-def _dealt(items: Sequence[Item], hands: int) -> list[Sequence[Item]]:
-    return [items[first::hands] for first in range(hands)]
+def _dealt(items: Sequence[Item], shares: int) -> list[Sequence[Item]]:
+    return [items[first::shares] for first in range(shares)]
 
 
 def _run_by_arrow(
-    spark: SparkSession, function: Callable[[Item], Result], hands: Sequence[Sequence[Item]]
+    spark: SparkSession, function: Callable[[Item], Result], shares: Sequence[Sequence[Item]]
 ) -> list[list[Result]]:
-    """The results of each hand, without RDDs."""
+    """The results of each share, without RDDs."""
 
     def run(numbers: Iterator[int]) -> Iterator[pa.Table]:
         for number in numbers:
-            yield pa.table([[number], [pickle.dumps([function(item) for item in hands[number]])]], schema=_RESULTS)
+            yield pa.table([[number], [pickle.dumps([function(item) for item in shares[number]])]], schema=_RESULTS)
 
-    rows = map_numbers(spark, len(hands), run, _RESULTS).collect()
+    rows = map_numbers(spark, len(shares), run, _RESULTS).collect()
     results = {row.number: row.results for row in rows}
-    return [pickle.loads(results[number]) for number in range(len(hands))]  # noqa: S301  (of our own tasks)
+    return [pickle.loads(results[number]) for number in range(len(shares))]  # noqa: S301  (of our own tasks)
 
 
 def _purpose_of(function: Callable[..., object]) -> str:

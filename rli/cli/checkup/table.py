@@ -133,7 +133,7 @@ class TableCheckup:
             return None
         told = f"files={len(slices):,} records={rows:,} size={size}"
         if logs:
-            # What log files hold is known to who merges them.
+            # The number of records is known only after a merge.
             told = f"file_groups={len(slices):,} log_files={logs:,} records_of_base_files={rows:,} size={size}"
         self.findings.append(Finding("base files", Verdict.OK, told))
         return None if logs else rows

@@ -97,10 +97,13 @@ def open_engine(name: EngineName, *, small: bool = False) -> Engine:
 
 
 def require_local(name: EngineName) -> None:
-    """Let a dry run through that works in this process.
+    """Pass the engine of this process, the only one with dry runs.
+
+    Args:
+        name: of the engine that the command was given.
 
     Raises:
-        InvalidInputError: another engine was asked for.
+        InvalidInputError: it is another engine.
     """
     if name is not EngineName.LOCAL:
         raise InvalidInputError(f"a dry run works in this process: engine={name}", remedy="leave --engine out")

@@ -16,14 +16,14 @@ from rli.table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Files to write, and how they are read.
+    """Files of records for a table, and how they are read.
 
     Attributes:
-        table: where they go.
+        table: that takes the records.
         files: paths.
         rename_columns: whether names of columns are made simple.
         declared: types of new columns.
-        kind: format of the files; None for what each file's name or content says.
+        kind: format of the files; None to tell it by each file's name or content.
     """
 
     table: Table

@@ -23,7 +23,7 @@ def in_own_form(cells: pa.RecordBatch, schema: str) -> pa.RecordBatch:
 
 
 def in_form(cells: pa.RecordBatch, schema: str) -> pa.RecordBatch:
-    """Cells whose values another schema writes, from cells in the form of ``METADATA_SCHEMA``.
+    """Cells in the form of ``METADATA_SCHEMA``, written anew with another schema.
 
     Args:
         cells: of ``CELLS``.

@@ -1,6 +1,6 @@
 """Records of the metadata table by columns: a field of many records is decoded at once.
 
-A table of many files has as many records for each column, and a plan of a read asks for most of them.
+A table of many files has a record for each column of each file, and a plan of a read needs most of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _plan(fields: Sequence[Schema]) -> AvroNode:
 
 
 def _absent(fields: Sequence[Schema]) -> list[Schema]:
-    """In place of contents of other kinds of records: one that has a value is refused, whatever it is."""
+    """Stand for the contents of other kinds of records, which are refused if they have any value."""
     return [optional(field["name"], "boolean") for field in fields]
 
 

@@ -31,7 +31,7 @@ class GroupReader:
         storage: of the table.
         group: the file group.
         instants: tell which blocks of log files count.
-        written: tells damage of log files from what dead writers left.
+        written: tells damage of log files from leftovers of dead writers.
         merges: records of one key are merged; else the newest stands.
     """
 

@@ -38,7 +38,7 @@ class GroupSlice:
 
     @property
     def changes(self) -> tuple[StoredFile, ...]:
-        """The log files without those that hold no change, as births of partitions leave one in each file group."""
+        """The log files that hold a change: the birth of a partition leaves a log file without changes in each file group."""
         return tuple(file for file, name in zip(self.logs, self.names, strict=True) if file.size != _unchanged(name))
 
 

@@ -28,7 +28,7 @@ class LogChanges:
 
     Args:
         instants: tell which blocks count.
-        written: tells damage from what a dead writer left.
+        written: tells damage from leftovers of dead writers.
         keys: binary array, sorted: only changes of these keys; None for all.
     """
 

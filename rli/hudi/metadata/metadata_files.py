@@ -1,4 +1,4 @@
-"""The files of a table's metadata table, behind its timeline."""
+"""The timeline of a table's metadata table, and its files, listed after the timeline."""
 
 from __future__ import annotations
 

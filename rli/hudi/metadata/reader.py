@@ -95,10 +95,9 @@ class MetadataTableReader:
         return self._instants.are_ahead
 
     def shown_beyond(self, partition: str) -> frozenset[str]:
-        """Deltacommits that the loaded timeline does not show as completed, and that the files of a partition may show.
+        """Deltacommits whose changes may be in the files of a partition, although the loaded timeline lacks their instants.
 
-        A compaction may have merged them, or their instants are unknown to the timeline, as are those of builds of
-        partitions. Raises as ``groups``.
+        A compaction may have merged them; or they built partitions, with instants of their own. Raises as ``groups``.
         """
         newest = max((group.base_instant for group in self.groups(partition)), default="")
         return self._instants.shown_beyond(newest)
@@ -115,7 +114,7 @@ class MetadataTableReader:
         return self._groups[partition]
 
     def require_whole(self, partition: str) -> None:
-        """Pass a partition whose log files are as its completed deltacommits wrote them; these are read for it.
+        """Pass a partition if its log files are there, no shorter than its completed deltacommits wrote them; reads these deltacommits.
 
         Raises:
             CorruptTableError: a log file is missing or too short; or as ``groups``.
@@ -165,7 +164,7 @@ class MetadataTableReader:
         return self._lookup(partition, _distinct(keys), owner)
 
     def lookup_everywhere(self, partition: str, keys: pa.Array) -> pa.RecordBatch:
-        """As ``lookup``, in the file groups of all partitions of the table where each has its own."""
+        """As ``lookup``, in the file groups of all partitions of the table, if each partition has its own."""
         wanted = _distinct(keys)
         owners = dict.fromkeys(data_partition_of(group.file_id, partition) for group in self.groups(partition))
         return concatenated([self._lookup(partition, wanted, owner) for owner in owners])

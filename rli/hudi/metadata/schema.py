@@ -1,4 +1,4 @@
-"""Avro schemas of the records of the metadata table, as Hudi 1.1 and later declare it, and as Hudi 1.0 does.
+"""Avro schemas of the records of the metadata table: that of Hudi 1.1 and later, and that of Hudi 1.0.
 
 Older releases declare fewer fields, in the same order. Values of the newer schema are also read by Hudi 0.15 and 1.0, which
 resolve the schema beside the values against their own. hudi-rs does not: the log files of a file group must have one schema.
@@ -128,7 +128,7 @@ _TEXT_OF_HUDI_1_0: Final = _as_text(_with(_column_stats(None)))
 
 
 def schema_text_of(version: int) -> str:
-    """The schema of new values in the metadata table of a table, as the releases of Hudi that made this version write it.
+    """The schema of new values in the metadata table, by the release of Hudi that introduced the table's version.
 
     Args:
         version: of the table.

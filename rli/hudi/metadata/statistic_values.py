@@ -147,7 +147,7 @@ def bound_values(bounds: pa.StructArray, value_types: pa.StructArray, wanted: pa
     Args:
         bounds: as ``rli.hudi.metadata.columns`` decodes them.
         value_types: beside them.
-        wanted: bool array: the others are not looked at.
+        wanted: bool array: the other bounds are ignored.
         kind: of the column.
 
     Returns:
@@ -179,7 +179,7 @@ def _value_at(
 
 
 def _plain_values(wrapper: str, part: pa.Array, value_types: pa.StructArray, kind: pa.DataType) -> pa.Array:
-    """Those of the values that are stored as the column has them; null for others, which are looked at one by one."""
+    """The values that are stored in the column's own form; null for others, which ``bound_value`` converts one by one."""
     unknown = pa.nulls(len(part), kind)
     if part.type == kind and wrapper in {"BooleanWrapper", "IntWrapper", "LongWrapper", "BytesWrapper"}:
         return part

@@ -74,10 +74,10 @@ class ValidInstants:
         return is_known and not self._is_later(instant)
 
     def shown_beyond(self, base_instant: str) -> frozenset[str]:
-        """Deltacommits that the table does not show as completed, and that files may show all the same.
+        """Deltacommits whose changes readers may find in the files, although the table does not show their instants as completed.
 
         Args:
-            base_instant: of the newest base file: deltacommits that had completed before are merged in it.
+            base_instant: of the newest base file, which holds the deltacommits that had completed before.
         """
         return frozenset(
             time
@@ -92,7 +92,7 @@ class ValidInstants:
         return {instant.time: instant.completion_time or instant.time for instant in changes}
 
     def birth_time(self, instant: str) -> str:
-        """When the deltacommit that made a file group completed, as far as the active timeline tells; else the instant."""
+        """Completion time of the deltacommit that made a file group; the instant itself if the active timeline lacks it."""
         return self._completion_times_of_changes.get(instant, instant)
 
     def completion_time(self, instant: str) -> str:

@@ -1,7 +1,7 @@
-"""Log files of the metadata table, compared with what completed deltacommits say that they wrote.
+"""Log files of the metadata table, compared with the files and sizes in the metadata of completed deltacommits.
 
-Where writers append to log files (table version 6), bytes that are no block may be what a dead writer left, or damage: names of
-files do not tell, and readers of Hudi pass over both.
+In table version 6, writers append to log files. There, bytes that are no block may be left by a dead writer, or be damage. File
+names do not tell which, and Hudi's readers ignore both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REMEDY = "restore it from a backup, or build the partition again: rli metadata 
 
 
 class WrittenLogs:
-    """What the deltacommits of the active timeline that count have written. They are read at the first question.
+    """The log files written by the deltacommits that count, as far as the active timeline has them. These are read when first needed.
 
     Args:
         storage: of the table.
@@ -39,14 +39,14 @@ class WrittenLogs:
         self._instants = instants
 
     def has(self, file: StoredFile, place: int) -> bool:
-        """Whether a completed deltacommit wrote the byte of a log file at a place."""
+        """Whether a completed deltacommit wrote the byte at a place of a log file."""
         written = (stat for _, stat in self._stats.get(file.path, ()))
         return any(
             stat.appended_to is not None and stat.appended_to.offset <= place < stat.file_size for stat in written
         )
 
     def require_whole(self, partition: str, groups: Sequence[GroupSlice]) -> None:
-        """Pass the file groups of a partition whose log files are all there, no shorter than they were written.
+        """Pass file groups of a partition if all their log files are there, no shorter than they were written.
 
         Raises:
             CorruptTableError: a log file is missing or too short.
@@ -60,9 +60,9 @@ class WrittenLogs:
                     self._require(path, stat.file_size, () if group is None else group.logs)
 
     def _is_over(self, group: GroupSlice | None, name: str, instant: str) -> bool:
-        """Whether a log file belongs to a slice: not to one before, nor to a group of this name that was built anew."""
+        """Whether a log file belongs to a slice, and not to an earlier slice or to a file group of this name before a rebuild."""
         if group is None:
-            # A partition that was built anew need not have all groups of the one before. In version 6 it has.
+            # A rebuilt partition may have fewer groups than before, but not in version 6.
             return self._instants.name_log_files and self._instants.completion_time(instant) > self._last_birth
         if not self._instants.name_log_files:
             return LogFileName.parse(name).instant in {group.base_instant, *(log.instant for log in group.names)}
@@ -81,7 +81,7 @@ class WrittenLogs:
             )
 
     def _require_current(self) -> None:
-        """Raise where a compaction has completed since: with the next one, log files may be cleaned away."""
+        """Raise ``InstantNotFoundError`` if a compaction has completed since: then log files may have been removed."""
         now = load_timeline(self._storage, self._timeline.layout)
         if self._compactions(now) != self._compactions(self._timeline):
             raise InstantNotFoundError("others have compacted the metadata table", remedy="load the table again")
@@ -92,7 +92,7 @@ class WrittenLogs:
 
     @cached_property
     def _last_birth(self) -> str:
-        """When the last deltacommit completed that made partitions."""
+        """Completion time of the last deltacommit that made partitions; "" if there is none."""
         births = (time for time, commit in self._commits.items() if commit.operation == BULK_INSERT)
         return max(map(self._instants.completion_time, births), default="")
 
@@ -107,7 +107,7 @@ class WrittenLogs:
 
     @cached_property
     def _stats(self) -> Mapping[str, Sequence[tuple[str, WriteStat]]]:
-        """Path of a log file → what was written to it, with the instant that did."""
+        """Path of a log file → the writes to it, each with its instant."""
         found = defaultdict[str, list[tuple[str, WriteStat]]](list)
         for instant, commit in self._commits.items():
             for stat in commit.write_stats:

@@ -25,7 +25,7 @@ def merged_records(
         slices: some of the scan's, with log files.
         schema: of the columns that are wanted, which may be others than the scan's.
     """
-    # Tasks need not what was listed for the plan.
+    # Tasks do not need the listing of the plan.
     reading = replace(scan, slices={}, schema=schema, require_not_removed=_pass, skipping=None)
 
     def read(numbers: Iterator[int]) -> Iterator[pa.Table]:

@@ -1,6 +1,6 @@
 """Files of a request: keyed rows in batches, each written by one attempt of one task, and never changed.
 
-Each batch is a stream of Arrow's IPC format of its own. Who knows where a batch lies reads it without asking the file.
+Each batch is a separate stream of Arrow's IPC format. A reader that knows the offset of a batch reads it with a single request.
 
 The rows of a file are arranged by the hash of their key, batch by batch, for each of the large tables that they came in.
 So a task that takes a range of hashes reads a few batches of each file. The rows of a load are arranged by their partition
@@ -135,7 +135,7 @@ class RequestFile:
         ranges = [range(int(self.offsets[run[0]]), int(self.offsets[run[-1] + 1])) for run in runs]
         for run, within, content in zip(runs, ranges, storage.read_ranges(self.path, ranges), strict=True):
             if content.size < len(within):
-                raise pa.ArrowInvalid("it is shorter than it was")
+                raise pa.ArrowInvalid("it is shorter than when it was written")
             for number in run:
                 first, last = (int(offset) - within.start for offset in self.offsets[number : number + 2])
                 yield content.slice(first, last - first)

@@ -1,7 +1,7 @@
-"""One process of an executor that forks all Python workers, with rli and Arrow loaded once.
+"""One daemon of Python workers in each executor: a process that loads rli and Arrow once, and forks all workers.
 
-Spark starts such a process for each set of environment variables of its jobs, and jobs of RDDs differ from those of frames in
-one: whether errors are shown without the lines of PySpark itself.
+Spark starts a daemon for each set of environment variables of its jobs. Jobs of RDDs and jobs of frames differ in a single
+variable: whether tracebacks leave out PySpark's own lines.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _SETTING: Final = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
 _VARIABLE: Final = "SPARK_SIMPLIFIED_TRACEBACK"
 
 _ENVIRONMENT: Final = Lock()
-"""Held while the environment is not the caller's: two threads would each restore the environment of the other."""
+"""Held while the environment is changed: two threads would each restore the change of the other."""
 
 
 def in_workers_of_frames(rdd: RDD[Item]) -> RDD[Item]:
-    """The RDD, whose jobs use the Python workers of the jobs of frames.
+    """The same RDD; its jobs then use the daemon of the jobs of frames.
 
-    Were it another variable in some version of Spark, there would be two such processes, no more.
+    If another version of Spark differs in other variables, an executor has two daemons, and nothing fails.
     """
     context = rdd.context
     if context.getConf().get(_SETTING, "true") != "true":
@@ -32,7 +32,7 @@ def in_workers_of_frames(rdd: RDD[Item]) -> RDD[Item]:
         given = context.environment.get(_VARIABLE)
         context.environment[_VARIABLE] = "1"
         try:
-            # Spark keeps the environment of the moment in which the JVM first hears of an RDD.
+            # The first call of ``id`` makes the RDD in the JVM, with the environment of this moment.
             rdd.id()
         finally:
             if given is None:
