@@ -8,8 +8,8 @@ carried out, rli or Hudi, carries it out. Kept are
 3. what the table needed as of each savepoint;
 4. what pending writes may be building on.
 
-Temporary files and unfinished drafts that killed writers left go, too; on tables that share a lock with writers of Hudi, also
-the pending commits of those that died.
+Temporary files and unfinished drafts of killed writers go, too. On tables that share a lock with writers of Hudi, pending
+commits of Hudi's dead writers are rolled back.
 """
 
 from __future__ import annotations

@@ -114,7 +114,8 @@ def bootstrap(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Store of the index. Default: the table's present index, else the table's own folder.",
+            help="URL of the index, such as lmdb:///path or record-index:. Default: the table's present index, else LMDB inside "
+            "the table's folder.",
         ),
     ] = None,
     shards: ShardsOption = None,
