@@ -55,15 +55,7 @@ class SnapshotScan:
     skipping: Skipping | None = None
 
     def to_table(self) -> pa.Table:
-        """All records.
-
-        Raises:
-            SchemaError: a value of a column does not fit its type in the table, or the filter.
-            InstantNotFoundError: others have removed a file of this state since: scan again.
-            CorruptTableError: a file cannot be read.
-            UnsupportedTableError: log files hold what rli does not merge.
-            TableNotFoundError: the table was dropped since.
-        """
+        """All records; raises as ``Scan.to_table``."""
         live = self._live()
         if self.filter is not None or not live or any(one.logs for one in live):
             return pa.Table.from_batches(self._batches(), self.schema)
@@ -75,13 +67,7 @@ class SnapshotScan:
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def files(self) -> list[str]:
-        """The base files that may hold such records, in order: paths of a local table, URIs of others.
-
-        Partition paths, the metadata table and column statistics tell which these are. They hold Hudi's meta columns too.
-
-        Raises:
-            UnsupportedTableError: log files change the records of one: scan with ``query="read_optimized"``.
-        """
+        """The base files that may hold such records, in order; see ``Scan.files``."""
         storage = self.table.storage
         root = storage.root if storage.is_local else storage.location
         return [f"{root.rstrip('/')}/{only_base_file(file_slice).path}" for file_slice in self.matching_slices()]

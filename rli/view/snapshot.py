@@ -260,31 +260,35 @@ class Snapshot:
             columns: names, meta columns among them if wanted; by default all columns but the meta columns.
             filters: a ``pyarrow.compute.Expression``, tuples as ``pyarrow.parquet.read_table`` takes them, or a text
                 such as ``fare > 10 and city = 'Oslo'``.
-            query: "read_optimized" leaves out what log files say; see ``Query``.
+            query: "read_optimized" reads the base files alone; see ``Query``.
 
         Raises:
             InvalidInputError: ``columns`` is one text, the filter's text is not understood, or the query is unknown.
             SchemaError: a column does not exist, or the filter is not one.
         """
-        slices, readers = self._slices_of(query), SliceReaders(self.table, self.schema)
+        reads_base_files = self._reads_base_files(query)
+        slices = self._without_logs() if reads_base_files else self.slices
+        readers = SliceReaders(self.table, self.schema)
         if self.schema is None:
             return SnapshotScan(self.table, slices, None, pa.schema([]), None, self.require_not_removed, readers.open)
         wanted = wanted_columns(self.schema, columns)
         passes = Filter.of(filters, with_meta_columns(self.schema))
         skipping = self.skipping
         if skipping is not None:
-            skipping = replace(skipping, is_of_base_files=slices is not self.slices)
+            skipping = replace(skipping, is_of_base_files=reads_base_files)
         return SnapshotScan(
             self.table, slices, self.schema, wanted, passes, self.require_not_removed, readers.open, skipping
         )
 
-    def _slices_of(self, query: Query | str) -> Mapping[FileGroupId, FileSlice]:
+    def _reads_base_files(self, query: Query | str) -> bool:
+        """Whether a query reads base files alone, although the table may have log files."""
         if query not in set(Query):
             raise InvalidInputError(
                 f"there is no such query: query={query!r}", remedy=f"choose one of {', '.join(Query)}"
             )
-        if query == Query.SNAPSHOT or self.table.properties.table_type == COPY_ON_WRITE:
-            return self.slices
+        return query == Query.READ_OPTIMIZED and self.table.properties.table_type != COPY_ON_WRITE
+
+    def _without_logs(self) -> Mapping[FileGroupId, FileSlice]:
         return {group: one.without_logs() for group, one in self.slices.items() if one.base is not None}
 
     def read(
