@@ -56,7 +56,7 @@ def changed_groups(reader: MetadataTableReader) -> Iterator[tuple[str, GroupSlic
     """The file groups that log files have changed, each behind its partition; raises as ``MetadataTableReader.groups``."""
     for partition in reader.all_partitions:
         for group in reader.groups(partition):
-            if group.changes:
+            if group.changed_logs:
                 yield partition, group
 
 

@@ -26,7 +26,7 @@ from rli.json_text import parse_json
 from rli.processes import ProcessId
 
 _FILE: Final = "lock"
-_SETTLING_SECONDS: Final = 0.1
+_SECOND_DELETE_SECONDS: Final = 0.1
 """After a release, Hudi deletes the file a second time within this time, as a rule."""
 
 _RENEWALS_PER_TERM: Final = 3
@@ -55,7 +55,7 @@ class FileLock:
         ).encode()
         if not _create(self._path, content):
             return None
-        time.sleep(_SETTLING_SECONDS)
+        time.sleep(_SECOND_DELETE_SECONDS)
         return HeldFileLock(self._path, content, self._expiry) if _read(self._path) == content else None
 
     def describe(self) -> str:

@@ -75,7 +75,7 @@ class GroupReader:
 
     def _overlay(self, keys: pa.Array | None) -> Overlay:
         changes = LogChanges(self._instants, self._written, keys)
-        for file in self._group.changes:
+        for file in self._group.changed_logs:
             with self._open(file) as source:
                 changes.read(source, file)
         return Overlay.of(changes.batches, merges=self._merges)

@@ -37,8 +37,8 @@ class GroupSlice:
     names: tuple[LogFileName, ...]
 
     @property
-    def changes(self) -> tuple[StoredFile, ...]:
-        """The log files that hold a change: the birth of a partition leaves a log file without changes in each file group."""
+    def changed_logs(self) -> tuple[StoredFile, ...]:
+        """The log files with a change: the birth of a partition leaves a log file without changes in each file group."""
         return tuple(file for file, name in zip(self.logs, self.names, strict=True) if file.size != _unchanged(name))
 
 

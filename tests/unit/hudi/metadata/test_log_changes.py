@@ -65,7 +65,7 @@ def test_short_logs_hold_no_change() -> None:
     least = deletes(pa.array(["k"]), "files")
     for block in (delete_block("20250102030405006", least), rollback_block(named[:-3], undone=named[:-3])):
         file = StoredFile(str(empty), len(block))
-        assert GroupSlice("files-0000-0", None, "", (file,), (empty,)).changes == (file,)
+        assert GroupSlice("files-0000-0", None, "", (file,), (empty,)).changed_logs == (file,)
         assert len(block) > len(delete_block(named, NO_DELETES))
 
 
