@@ -106,6 +106,7 @@ class TableReading:
             SchemaError: a column does not exist, or its type does not fit.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
             CorruptIndexError, CorruptTableError: index or table is damaged.
+            UnsupportedTableError: the table is merge-on-read, and has no index.
         """
         record_keys = given_keys(self._opened.definition, keys)
         return self._opened.look_up_with(
@@ -167,6 +168,7 @@ class TableReading:
                 still serves as ``since``; or a commit was undone that a reader at this position may have seen. The reader
                 raises it if others remove files before they are read.
             CorruptTableError: a file is lost or damaged.
+            UnsupportedTableError: the table is merge-on-read.
         """
         definition = self._opened.follow()
         choices = ChangeChoices(self._opened.scope, images, columns, filters)
@@ -230,6 +232,7 @@ class TableReading:
             InvalidKeyError: a key is null or empty, or would change in the table's column: no table holds such a key.
             SchemaError: a column is missing, or its type does not fit.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
+            UnsupportedTableError: the table is merge-on-read, and has no index.
         """
         record_keys = given_keys(self._opened.definition, keys)
         latest = time.monotonic() + timeout

@@ -91,10 +91,13 @@ class TableWriting:
             TransactionMismatchError: the transaction was committed with another verb or other records, or a transaction of a
                 greater number was committed; nothing was written.
             ConflictError: other writers got there first in every attempt; nothing was written.
+            LeaseLostError: this process was paused so long that another one took over, or another engine rolled the write back;
+                nothing was written.
             IndexNotReadyError: the index was never bootstrapped.
             CorruptIndexError, CorruptTableError: index or table is damaged.
             StoreUnavailableError: the index's store does not answer. What was committed before is kept; whether
                 this write was committed, the timeline tells.
+            UnsupportedTableError: rli does not write such tables, or refuses the lock of Hudi in the table's properties.
         """
         source = as_arrow_table(records)
         options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates, dry_run=dry_run)
