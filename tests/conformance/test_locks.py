@@ -1,4 +1,4 @@
-"""One suite for all that keeps writers of a table apart: the lease, and each lock that rli shares with writers of Hudi."""
+"""One suite for the lease and for each lock that rli shares with writers of Hudi: they keep writers of a table apart."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """One kind of it.
+    """A kind of mutual exclusion.
 
     Attributes:
-        of: what a party holds, by its name.
-        remove: takes the record of the holder away, as an operator might.
+        of: gives the lease or lock of a party, by the party's name.
+        remove: removes the record of the holder, as an operator might.
     """
 
     of: Parties
@@ -101,7 +101,7 @@ def test_no_update_is_lost(exclusion: Exclusion, tmp_path: Path) -> None:
 
 
 def test_lock_of_lost_lease_is_replaced(tmp_path: Path) -> None:
-    # Both processes are of one table: the second has the lease, so that the first has lost it.
+    # Both processes write one table: if the second has the lease, the first has lost it.
     lock = FileLock(tmp_path, 0, "table")
     with (
         behind_a_lease(lock, tmp_path / "former").hold("paused") as former,

@@ -1,4 +1,4 @@
-"""The record index of the metadata table as the index of a table: what it answers when it is missing, broken or out of date."""
+"""The record index of the metadata table as the index of a table, also if it is missing, damaged or out of date."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def damage(table: Table) -> None:
 
 
 def with_older_metadata(table: Table, change: Callable[[], object]) -> None:
-    """Change a table, and let its metadata table be the one before, as after a fault of an engine."""
+    """Change a table, and restore the former metadata table, as after a fault of an engine."""
     folder, kept = Path(table.location, METADATA), Path(table.location, "kept")
     shutil.copytree(folder, kept)
     change()

@@ -57,7 +57,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Written:
-    """What became of the batch of a writer.
+    """The outcome of a writer's batch.
 
     Attributes:
         rows: of the batch.

@@ -91,7 +91,7 @@ def test_paused_hudi_loses_its_lock(jvm: HudiJvm, tmp_path: Path) -> None:
         age(tmp_path)
         with exclusion(tmp_path).hold("rli") as held:
             held.require_held()
-            # It does not look whose file it deletes: the holder finds out before it publishes.
+            # Hudi deletes the file of any holder: the holder notices before it publishes.
             jvm.resume()
             lock.release()
             with pytest.raises(LeaseLostError):
@@ -108,7 +108,7 @@ def test_hudi_takes_lapsed_lock(jvm: HudiJvm, tmp_path: Path) -> None:
         assert lock.attempt()
         with pytest.raises(LeaseLostError):
             held.require_held()
-    # What rli gave back was not Hudi's lock.
+    # rli released its own lock, and not Hudi's.
     assert not file_lock_of_hudi(jvm, tmp_path).attempt()
     lock.release()
 

@@ -77,7 +77,7 @@ def require_equal(engine: HudiEngine, path: Path) -> None:
 
 
 def require_states(path: Path, states: Mapping[str, list[tuple[str, int, str]]]) -> list[str]:
-    """Each state is read as it was, or refused since it was cleaned; gives the instants of those that are read."""
+    """Each past state is read as it was, or refused because it was cleaned; returns the instants of the states that were read."""
     read = []
     for instant, expected in states.items():
         # Others are refused.

@@ -138,7 +138,7 @@ def _require_alive(table: Table, number: int) -> None:
 
 
 def test_interrupted_changes_of_metadata_tables(copies: Copies, change: Change) -> None:
-    """Their process dies, or goes on when others have changed the table."""
+    """The process of a change dies, or goes on after others have changed the table."""
     for number in _numbers(copies, change):
         folder = copies.make()
         assert was_killed(change_and_die, folder, change, number), number

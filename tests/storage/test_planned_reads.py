@@ -1,4 +1,4 @@
-"""How many requests a plan of a read takes in an object store."""
+"""Number of requests for the plan of a read in an object store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps writers of a table apart, in each kind, as two parties see it that know nothing of each other's lease."""
+"""Leases and locks that keep two writers of a table apart; of locks, neither writer knows the lease of the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rli.coordination.locks.locked_lease import LockedLease
 from rli.storage import Storage
 
 Parties = Callable[[str], MutualExclusion]
-"""By the name of a party: what it holds while it changes the table."""
+"""Name of a party → the lease or lock that it holds while it changes the table."""
 
 
 def lease_of(folder: Path) -> TableLease:

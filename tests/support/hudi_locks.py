@@ -26,12 +26,12 @@ class HudiLock:
         self._provider = provider
 
     def attempt(self) -> bool:
-        """Whether it was free, and is held now."""
+        """Take the lock; False if it is not free."""
         taken = self._provider.tryLock(_PATIENCE_MILLISECONDS, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
         return bool(taken)
 
     def release(self) -> None:
-        """Give it back in two steps, as Hudi's lock manager does."""
+        """Release the lock in two steps, as Hudi's lock manager does."""
         self._provider.unlock()
         self._provider.close()
 

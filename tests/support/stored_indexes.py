@@ -1,4 +1,4 @@
-"""Indexes on their own, with their stores, entries and commit logs, which tests look into."""
+"""Indexes used alone, whose stores, entries and commit logs tests look into."""
 
 from __future__ import annotations
 

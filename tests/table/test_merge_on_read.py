@@ -58,7 +58,7 @@ def test_a_missing_log_is_an_error(table: Table) -> None:
 
 
 def test_list_may_be_older_than_logs(tmp_path: Path) -> None:
-    """In table version 6 others append to log files, and the metadata table may not tell how far."""
+    """In table version 6 others append to log files, and the metadata table may have a smaller size of the file."""
     table = rli.open_table(unpack_metadata_table("v6_logs", tmp_path))
     log = Path(table.location, next(path for path in logs(table) if path.startswith("a/")))
     removed = delete_block(table.history()[-1].time, deletes(pa.array(["k15"]), "a"))

@@ -1,4 +1,4 @@
-"""Tables that name the lock of Hudi's writers: what a write does for them, and which tables are not written."""
+"""Writes of tables that name the lock of Hudi's writers, and tables that are refused."""
 
 from __future__ import annotations
 

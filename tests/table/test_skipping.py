@@ -26,7 +26,7 @@ from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
 from tests.support.soak import FACTOR
 
 TABLES = (*METADATA_TABLES, "v9_gaps", "v9_logs", "v6_logs", "kept")
-"""The last one is kept by rli."""
+"""rli keeps the last of them."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Which log files belong to the newest base file of a file group."""
+"""The log files that belong to the newest base file of a file group."""
 
 from __future__ import annotations
 
