@@ -58,6 +58,8 @@ def running(program: str, table: Table, *wrapper: str, location: str = "") -> It
             yield process
         finally:
             process.kill()
+            # Its child dies with it, and only then may its input end.
+            process.wait()
 
 
 def line_of(process: subprocess.Popen[str]) -> str:
