@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from rli.coordination.locks.contract import HeldLock
 from rli.coordination.locks.file_lock import FileLock
 from rli.errors import LeaseBusyError, LeaseLostError
 from tests.support.exclusions import Parties, behind_a_lease, lease_of
@@ -110,3 +112,47 @@ def test_lock_of_lost_lease_is_replaced(tmp_path: Path) -> None:
         with pytest.raises(LeaseLostError):
             former.require_held()
         held.require_held()
+
+
+def test_waiter_that_lost_the_lease_leaves_lock_alone(tmp_path: Path) -> None:
+    # A process is paused while it waits for a writer of Hudi. Its successor in the lease has the lock when it goes on.
+    lock = FileLock(tmp_path, 0, "table")
+    attempts: list[HeldLock | None] = []
+
+    class Paused:
+        def attempt(self, require_leading: Callable[[], None]) -> HeldLock | None:
+            if attempts:
+                return lock.attempt(require_leading)
+            lease_of(tmp_path / "lease").take_away("successor", tuple)
+            attempts.append(lock.attempt(lambda: None))
+            return None
+
+        def describe(self) -> str:
+            return lock.describe()
+
+    with pytest.raises(LeaseLostError), behind_a_lease(Paused(), tmp_path / "lease").hold("waiter", patience=5):
+        pass
+    (held,) = attempts
+    assert held is not None
+    held.require_held()
+
+
+def test_killed_process_leaves_no_lock_without_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # With another process's eyes: the file has its whole content as soon as it is there.
+    seen = list[bytes]()
+    link = os.link
+
+    def look(source: Path, target: Path) -> None:
+        link(source, target)
+        seen.append(target.read_bytes())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "link", look)
+    with pytest.raises(KeyboardInterrupt):
+        FileLock(tmp_path, 0, "table").attempt(lambda: None)
+    monkeypatch.undo()
+    assert b"table" in seen[0]
+    held = FileLock(tmp_path, 0, "table").attempt(lambda: None)
+    assert held is not None
+    held.release()
+    assert list(tmp_path.iterdir()) == []

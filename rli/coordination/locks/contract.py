@@ -6,6 +6,7 @@ process of rli that has lost the lease, and may be replaced. ``rli.commit.recove
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -25,8 +26,12 @@ class HeldLock(Protocol):
 class SharedLock(Protocol):
     """A lock that writers of Hudi take, too."""
 
-    def attempt(self) -> HeldLock | None:
-        """Take the lock if it is free or left behind; None if another process holds it."""
+    def attempt(self, require_leading: Callable[[], None]) -> HeldLock | None:
+        """Take the lock if it is free or left behind; None if another process holds it.
+
+        Args:
+            require_leading: raises ``LeaseLostError`` once another writer has the lease: then the lock may be that writer's.
+        """
 
     def describe(self) -> str:
         """The lock and, as far as known, its holder; for messages."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from rli.coordination.renewal import Renewal
 from rli.errors import LeaseLostError
 from rli.json_text import parse_json
 from rli.processes import ProcessId
+from rli.storage import local_files
 
 _FILE: Final = "lock"
 _SECOND_DELETE_SECONDS: Final = 0.1
@@ -46,9 +48,13 @@ class FileLock:
         self._expiry = expiry
         self._owner = owner
 
-    def attempt(self) -> HeldFileLock | None:
-        """Take the lock if it is free or left behind; None if another process holds it."""
-        self._remove_left_behind()
+    def attempt(self, require_leading: Callable[[], None]) -> HeldFileLock | None:
+        """Take the lock if it is free or left behind; None if another process holds it.
+
+        Args:
+            require_leading: raises ``LeaseLostError`` once another writer has the lease.
+        """
+        self._remove_left_behind(require_leading)
         process = ProcessId.current()
         content = json.dumps(
             {"rli": self._owner, "token": uuid4().hex, "host": process.host, "pid": process.pid}
@@ -69,12 +75,18 @@ class FileLock:
         expires = f"expires after {self._expiry:g} s without a change" if self._expiry else "it never expires"
         return f"file={self._path} holder=a writer of Hudi ({expires})"
 
-    def _remove_left_behind(self) -> None:
+    def _remove_left_behind(self, require_leading: Callable[[], None]) -> None:
         content = _read(self._path)
-        if content is None:
+        if content is None or not self._is_left_behind(content):
             return
-        if _fields(content).get("rli") == self._owner or self._has_expired():
+        # Behind the look: this process may have been paused, and the file be that of its successor in the lease. The file of a
+        # successor that takes the lease after the check was not there at the look.
+        require_leading()
+        if _read(self._path) == content and self._is_left_behind(content):
             self._path.unlink(missing_ok=True)
+
+    def _is_left_behind(self, content: bytes) -> bool:
+        return _fields(content).get("rli") == self._owner or self._has_expired()
 
     def _has_expired(self) -> bool:
         try:
@@ -117,19 +129,19 @@ class HeldFileLock:
 
 
 def _create(path: Path, content: bytes) -> bool:
-    """Create a file; False if there is one already."""
+    """Create a file with its content in one step; False if there is one already."""
+    # Were it empty for a moment, a process that dies in it would leave a file that nobody can tell from one of Hudi.
+    temporary = path.with_name(local_files.temporary_name(path.name))
     try:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        temporary.write_bytes(content)
+        # That of a file of Hudi that was removed; Hudi's next look at this one would fail.
+        local_files.forget_checksum(str(path))
+        os.link(temporary, path)
     except FileExistsError:
         return False
-    try:
-        os.write(descriptor, content)
-    except BaseException:
-        with suppress(OSError):
-            path.unlink()
-        raise
     finally:
-        os.close(descriptor)
+        with suppress(OSError):
+            temporary.unlink()
     return True
 
 

@@ -57,7 +57,7 @@ class LockedLease:
             if lock is None:
                 yield lease
                 return
-            both = _HeldBoth(lease, _taken(lock, holder, deadline))
+            both = _HeldBoth(lease, _taken(lock, lease.require_held, holder, deadline))
             try:
                 yield both
             finally:
@@ -119,10 +119,10 @@ class _HeldBoth:
             events.LOCK_LEFT.log(cause=error)
 
 
-def _taken(lock: SharedLock, holder: str, deadline: float) -> HeldLock:
+def _taken(lock: SharedLock, require_leading: Callable[[], None], holder: str, deadline: float) -> HeldLock:
     began, is_logged = time.monotonic(), False
     with waiting(lambda: f"Hudi's lock of the table: {lock.describe()}"):
-        while (held := lock.attempt()) is None:
+        while (held := lock.attempt(require_leading)) is None:
             now = time.monotonic()
             if now >= deadline:
                 raise LeaseBusyError(
