@@ -112,6 +112,36 @@ def test_lost_changes_are_no_absent_keys(tmp_path: Path, kind: str, harm: Callab
     assert table.verify_index().agrees
 
 
+def of_birth(table: Table) -> None:
+    # Only a damaged partition is built again.
+    for path in Path(table.location, METADATA, "record_index").iterdir():
+        if path.stat().st_size > 200:
+            path.unlink()
+    assert table.bootstrap_index(table.index.url) == 2
+
+
+def of_compaction(table: Table) -> None:
+    assert table.metadata.compact().instant
+
+
+@pytest.mark.parametrize("make", [of_birth, of_compaction])
+@pytest.mark.parametrize("kind", [*IN_METADATA_TABLE])
+def test_lost_base_files_are_no_absent_keys(tmp_path: Path, kind: str, make: Callable[[Table], None]) -> None:
+    table = IN_METADATA_TABLE[kind].create(tmp_path)
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))
+    make(table)
+    assert table.lookup(["a"]).num_rows == 1
+    lost = [*Path(table.location, METADATA, "record_index").glob("*.hfile")]
+    for path in lost:
+        path.unlink()
+    assert lost
+    for ask in (lambda: table.lookup(["a"]), lambda: table.upsert(records(("a", "y", 2, 2.0)))):
+        with pytest.raises(CorruptIndexError, match=r"is damaged.*rli index bootstrap TABLE"):
+            ask()
+    assert table.bootstrap_index(table.index.url) == 2
+    assert table.upsert(records(("a", "x", 2, 2.0))).updated == 1
+
+
 def test_first_commit_may_hold_no_key(tmp_path: Path) -> None:
     with IN_METADATA_TABLE["metadata-partition"].create(tmp_path) as table:
         # It keeps a delete, and has no file group in the index.
