@@ -155,7 +155,10 @@ class Upkeep:
 
     def _undoing(self, change: TableChange) -> tuple[KeptPartitions, list[list[Journal]]]:
         """What becomes of the partitions with a table service, and the journals of the commits that it undoes."""
-        found = [readable_journals(self._storage, time) for time in change.undone]
+        # The index says nothing of a write that never got as far as its deltacommit: other engines write no journals.
+        found = [
+            readable_journals(self._storage, time) if self._reader.may_show(time) else [] for time in change.undone
+        ]
         undone = [journals for journals in found if journals is not None]
         if len(undone) == len(found):
             return self._always, undone

@@ -129,6 +129,17 @@ def test_living_write_is_left_alone(tmp_path: Path) -> None:
     assert list(Path(table.location).glob(f"*/*{pending}.parquet"))
 
 
+def test_dead_write_leaves_record_index(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", lock="filesystem", index="record-index:")
+    table.upsert(ROWS)
+    dead_write(table, silent_seconds=130)
+    table.clean()
+    assert [instant.action for instant in table.timeline()] == ["commit", "rollback"]
+    assert table.lookup(["a", "b"]).num_rows == 2
+    assert table.upsert(ROWS.set_column(2, "ts", [[2, 2]])).updated == 2
+    assert table.verify_index().agrees
+
+
 def test_failed_write_is_rolled_back(tmp_path: Path) -> None:
     # A writer of Hudi that fails removes its heartbeat, and leaves its instant.
     table = locked(tmp_path)

@@ -102,6 +102,10 @@ class MetadataTableReader:
         newest = max((group.base_instant for group in self.groups(partition)), default="")
         return self._instants.shown_beyond(newest)
 
+    def may_show(self, instant: str) -> bool:
+        """Whether the metadata table may have changes of an instant of the table: its deltacommit completed, or was archived."""
+        return self._instants.is_committed(instant)
+
     def groups(self, partition: str) -> tuple[GroupSlice, ...]:
         """The file groups of a partition, ordered by file id; listed once.
 
@@ -114,10 +118,10 @@ class MetadataTableReader:
         return self._groups[partition]
 
     def require_whole(self, partition: str) -> None:
-        """Pass a partition if its log files are there, no shorter than its completed deltacommits wrote them; reads these deltacommits.
+        """Pass a partition if its files are there as its completed commits wrote them; reads these commits.
 
         Raises:
-            CorruptTableError: a log file is missing or too short; or as ``groups``.
+            CorruptTableError: a file is missing, or a log file too short; or as ``groups``.
             InstantNotFoundError: others have compacted the metadata table since.
         """
         self._written.require_whole(partition, self.groups(partition))
