@@ -67,6 +67,17 @@ def is_temporary(name: str) -> bool:
     return _TEMPORARY.fullmatch(name) is not None
 
 
+def clock(folder: str) -> float:
+    """Seconds since the epoch, by the clock that files of a folder have their times from: that of a file server may be another."""
+    probe = os.path.join(folder, temporary_name("clock"))
+    try:
+        with open(probe, "xb") as file:
+            return os.fstat(file.fileno()).st_mtime
+    finally:
+        with suppress(OSError):
+            os.unlink(probe)
+
+
 def remove_temporaries(root: str, now: float) -> None:
     """Remove temporary files below a folder that are so old that their writers have died.
 

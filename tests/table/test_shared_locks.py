@@ -129,6 +129,19 @@ def test_living_write_is_left_alone(tmp_path: Path) -> None:
     assert list(Path(table.location).glob(f"*/*{pending}.parquet"))
 
 
+def test_clock_ahead_of_file_server_ends_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = with_property(locked(tmp_path), "hoodie.write.lock.filesystem.expire=1")
+    table.upsert(ROWS)
+    pending = dead_write(table, silent_seconds=1)
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 600)
+    table.clean()
+    assert [instant.time for instant in table.timeline() if not instant.is_completed] == [pending]
+    Path(table.location, ".hoodie/lock").touch()
+    with pytest.raises(LeaseBusyError, match="Hudi's lock"):
+        table.clean(timeout=0)
+
+
 def test_dead_write_leaves_record_index(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", lock="filesystem", index="record-index:")
     table.upsert(ROWS)
