@@ -36,6 +36,15 @@ def withdraw_deltacommit(storage: Storage, layout: TimelineLayout, instant: str)
     _writer(storage, layout).withdraw(instant, Action.DELTA_COMMIT)
 
 
+def drop_pending_deltacommit(storage: Storage, layout: TimelineLayout, instant: str) -> None:
+    """Remove the pending states of a deltacommit that nobody is to complete; a completed one stays.
+
+    Readers pass over what it wrote, now as before. But as long as it is pending, nobody compacts the metadata table.
+    """
+    if not is_deltacommit_completed(storage, layout, instant):
+        _writer(storage, layout).remove_pending(instant, Action.DELTA_COMMIT)
+
+
 def is_deltacommit_completed(storage: Storage, layout: TimelineLayout, instant: str) -> bool:
     """Whether a deltacommit is published."""
     return _writer(storage, layout).is_completed(instant, Action.DELTA_COMMIT)

@@ -13,6 +13,7 @@ from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
+from rli.publication.deltacommits import drop_pending_deltacommit
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.services.rollback import ROLLBACK
@@ -39,6 +40,7 @@ def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
         snapshot = Snapshot.now(table)
         rollback = ROLLBACK.announce(_plan(snapshot, instant), snapshot.timeline, fence)
         table.storage.delete_folder(f"{_MARKERS}/{instant.time}")
+        drop_pending_deltacommit(table.storage, table.timeline_layout, instant.time)
         ROLLBACK.finish(rollback, fence)
         Heartbeats(table.storage, has_metadata_table=bool(table.properties.metadata_partitions)).remove(instant.time)
 

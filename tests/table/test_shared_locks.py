@@ -153,6 +153,20 @@ def test_dead_write_leaves_record_index(tmp_path: Path) -> None:
     assert table.verify_index().agrees
 
 
+def test_dead_write_holds_back_no_compaction(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", lock="filesystem", index="record-index:")
+    table.upsert(ROWS)
+    dead = dead_write(table, silent_seconds=130)
+    timeline = Path(table.location, ".hoodie/metadata/.hoodie")
+    for state in ("requested", "inflight"):
+        (timeline / f"{dead}.deltacommit.{state}").touch()
+    assert table.metadata.compact().held_back_by == dead
+    table.clean()
+    compacted = table.metadata.compact()
+    assert (compacted.held_back_by, compacted.instant is not None) == (None, True)
+    assert table.lookup(["a", "b"]).num_rows == 2
+
+
 def test_failed_write_is_rolled_back(tmp_path: Path) -> None:
     # A writer of Hudi that fails removes its heartbeat, and leaves its instant.
     table = locked(tmp_path)
