@@ -76,8 +76,8 @@ class WrittenLogs:
     def _is_over(self, group: GroupSlice | None, name: str, instant: str) -> bool:
         """Whether a log file belongs to a slice: not to one before, nor to a group of this name that was built anew."""
         if group is None:
-            # A partition that was built anew need not have all groups of the one before. In version 6 it has.
-            return self._instants.name_log_files and self._instants.completion_time(instant) > self._last_birth
+            # A partition that was built anew need not have all groups of the one before.
+            return self._instants.completion_time(instant) > self._last_birth
         if not self._instants.name_log_files:
             return LogFileName.parse(name).instant in {group.base_instant, *(log.instant for log in group.names)}
         return self._instants.completion_time(instant) >= self._instants.birth_time(_first_instant(group))
