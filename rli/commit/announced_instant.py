@@ -49,13 +49,24 @@ class AnnouncedInstant:
 
         Raises:
             LeaseBusyError: one of them was not free in that time.
+            LeaseLostError: one of them was lost meanwhile; nothing is requested.
         """
         coordination = coordination_of(table, index)
         if not coordination.exclusion.covers_instants:
             return cls._requested(table, coordination.writers, timeline, action)
-        with exclusive(table, index, "request of an instant", patience=patience):
-            # Writers of Hudi request their instants under the lock, and take a later instant for a write that began later.
-            return cls._requested(table, coordination.writers, table.load_timeline(), action)
+        announced: Self | None = None
+        try:
+            with exclusive(table, index, "request of an instant", patience=patience) as lease:
+                # Writers of Hudi request their instants under the lock, and take a later instant for a write that began later.
+                announced = cls._requested(table, coordination.writers, table.load_timeline(), action)
+                # If the lock was lost, a writer of Hudi may have requested a later instant before this one.
+                lease.require_held()
+        except BaseException:
+            # No other process withdraws it, because this process would go on to renew its heartbeat.
+            if announced is not None:
+                announced.withdraw()
+            raise
+        return announced
 
     @classmethod
     def _requested(cls, table: TableDefinition, writers: Writers, timeline: Timeline, action: Action) -> Self:

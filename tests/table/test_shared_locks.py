@@ -58,6 +58,24 @@ def test_pending_write_gives_heartbeats(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_request_without_the_lock_is_withdrawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = locked(tmp_path)
+    request = TableInstant.request
+
+    def lose(instant: TableInstant) -> bool:
+        was_requested = request(instant)
+        Path(table.location, ".hoodie/lock").unlink()
+        return was_requested
+
+    monkeypatch.setattr(TableInstant, "request", lose)
+    with pytest.raises(LeaseLostError, match="Hudi's lock"):
+        table.upsert(ROWS)
+    assert list(table.timeline()) == []
+    assert list(Path(table.location, ".hoodie/.heartbeat").iterdir()) == []
+    monkeypatch.undo()
+    assert table.upsert(ROWS).inserted == 2
+
+
 def test_rollback_by_hudi_is_told(tmp_path: Path) -> None:
     table = locked(tmp_path)
     meta = Path(table.location, ".hoodie")
