@@ -21,6 +21,7 @@ from rli import (
     create_table,
 )
 from rli.hudi.properties import Key, save_properties
+from rli.storage import Storage
 from rli.table.table import opened_table
 from tests.support.index_kinds import IN_METADATA_TABLE, KINDS, stored_rows
 from tests.support.tables import records, rows_of
@@ -124,6 +125,22 @@ def test_lost_file_group_is_no_smaller_index(tmp_path: Path, kind: str) -> None:
     for ask in (lambda: table.lookup(["a"]), lambda: table.upsert(records(("c", "y", 2, 2.0)))):
         with pytest.raises(CorruptIndexError, match=r"is damaged.*rli index bootstrap TABLE"):
             ask()
+
+
+def test_lookup_reads_no_merged_commit(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Enough keys for each file group.
+    table.upsert(records(*((f"k{number}", "x", 1, 1.0) for number in range(40))))
+    assert table.metadata.compact().instant
+    table.upsert(records(("a", "x", 2, 2.0)))
+    seen, read = list[str](), Storage.read_bytes
+
+    def look(storage: Storage, path: str) -> bytes | None:
+        seen.append(path)
+        return read(storage, path)
+
+    monkeypatch.setattr(Storage, "read_bytes", look)
+    assert table.lookup(["a"]).num_rows == 1
+    assert sum(path.endswith(".deltacommit") for path in seen) == 1
 
 
 def of_birth(table: Table) -> None:

@@ -7,9 +7,10 @@ files do not tell, and readers of Hudi pass over both.
 from __future__ import annotations
 
 import posixpath
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
 
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.file_names import LogFileName
@@ -17,11 +18,14 @@ from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.partitions import METADATA_FOLDER
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.timeline.commit_metadata import BULK_INSERT, CommitMetadata, WriteStat
-from rli.hudi.timeline.instant import Action
+from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.timeline import Timeline, load_timeline, read_commit
 from rli.storage import Storage, StoredFile
 
-_REMEDY = "restore it from a backup, or build the partition again: rli metadata enable TABLE"
+_READERS: Final = 16
+"""Commits that are read at a time from an object store, which takes tens of milliseconds to answer."""
+
+_REMEDY: Final = "restore it from a backup, or build the partition again: rli metadata enable TABLE"
 
 
 class WrittenLogs:
@@ -37,12 +41,15 @@ class WrittenLogs:
         self._storage = storage
         self._timeline = timeline
         self._instants = instants
+        self._read: dict[str, CommitMetadata] = {}
 
     def has(self, file: StoredFile, place: int) -> bool:
         """Whether a completed deltacommit wrote the byte of a log file at a place."""
-        written = (stat for _, stat in self._stats.get(file.path, ()))
         return any(
-            stat.appended_to is not None and stat.appended_to.offset <= place < stat.file_size for stat in written
+            _path_of(stat) == file.path and stat.appended_to.offset <= place < stat.file_size
+            for _, commit in self._commits()
+            for stat in commit.write_stats
+            if stat.appended_to is not None
         )
 
     def require_whole(self, partition: str, groups: Sequence[GroupSlice]) -> None:
@@ -54,35 +61,43 @@ class WrittenLogs:
         """
         # One of which no file counts has lost all of them, or is new in a commit that is pending.
         slices = {group.file_id: group for group in groups if group.base is not None or group.names}
-        for path, written in self._stats.items():
-            for instant, stat in written:
-                group = slices.get(stat.file_id)
-                if stat.partition_path == partition and self._is_over(group, posixpath.basename(path), instant):
-                    self._require(path, stat.file_size, () if group is None else group.logs)
-        for instant, stat in self._bases:
-            if stat.partition_path == partition and self._lacks_base(slices.get(stat.file_id), instant):
+        # What was written before belongs to former slices, or to partitions of this name that were built anew.
+        since = min((self._instants.birth_time(_first_instant(group)) for group in slices.values()), default="")
+        commits = list(self._commits(since))
+        births = (time for time, commit in commits if commit.operation == BULK_INSERT)
+        last_birth = max(map(self._instants.completion_time, births), default="")
+        for instant, commit in commits:
+            for stat in commit.write_stats:
+                if stat.partition_path == partition:
+                    self._require(stat, instant, slices.get(stat.file_id), last_birth)
+
+    def _require(self, stat: WriteStat, instant: str, group: GroupSlice | None, last_birth: str) -> None:
+        """Raise if a file should be in a slice, and is not, or not as a whole."""
+        if stat.appended_to is None:
+            if self._lacks_base(group, instant, last_birth):
                 self._require_current()
                 raise CorruptTableError(
-                    f"a base file of a completed commit is missing: file={posixpath.join(METADATA_FOLDER, stat.path)}",
-                    remedy=_REMEDY,
+                    f"a base file of a completed commit is missing: file={_path_of(stat)}", remedy=_REMEDY
                 )
+        elif self._is_over(group, posixpath.basename(stat.path), instant, last_birth):
+            self._require_log(_path_of(stat), stat.file_size, () if group is None else group.logs)
 
-    def _lacks_base(self, group: GroupSlice | None, instant: str) -> bool:
+    def _lacks_base(self, group: GroupSlice | None, instant: str, last_birth: str) -> bool:
         """Whether the base file of a completed commit should be in a slice, and is not; see ``_is_over``."""
         if group is None:
-            return self._instants.completion_time(instant) >= self._last_birth
+            return self._instants.completion_time(instant) >= last_birth
         return group.base_instant < instant and _first_instant(group) <= instant
 
-    def _is_over(self, group: GroupSlice | None, name: str, instant: str) -> bool:
+    def _is_over(self, group: GroupSlice | None, name: str, instant: str, last_birth: str) -> bool:
         """Whether a log file belongs to a slice: not to one before, nor to a group of this name that was built anew."""
         if group is None:
             # A partition that was built anew need not have all groups of the one before.
-            return self._instants.completion_time(instant) > self._last_birth
+            return self._instants.completion_time(instant) > last_birth
         if not self._instants.name_log_files:
             return LogFileName.parse(name).instant in {group.base_instant, *(log.instant for log in group.names)}
         return self._instants.completion_time(instant) >= self._instants.birth_time(_first_instant(group))
 
-    def _require(self, path: str, size: int, logs: Sequence[StoredFile]) -> None:
+    def _require_log(self, path: str, size: int, logs: Sequence[StoredFile]) -> None:
         found = next((file for file in logs if file.path == path), None)
         if found is None:
             self._require_current()
@@ -103,42 +118,33 @@ class WrittenLogs:
     def _compactions(timeline: Timeline) -> set[str]:
         return {instant.time for instant in timeline.completed if instant.action == Action.COMMIT}
 
-    @cached_property
-    def _last_birth(self) -> str:
-        """When the last deltacommit completed that made partitions."""
-        births = (time for time, commit in self._commits.items() if commit.operation == BULK_INSERT)
-        return max(map(self._instants.completion_time, births), default="")
-
-    @cached_property
-    def _commits(self) -> Mapping[str, CommitMetadata]:
-        """The deltacommits that count, by their instants."""
-        return {
-            instant.time: read_commit(self._storage, self._timeline, instant)
+    def _commits(self, since: str = "") -> Iterator[tuple[str, CommitMetadata]]:
+        """The deltacommits that count, and the compactions, that completed at a time or later, by their instants."""
+        chosen = [
+            instant
             for instant in self._timeline.completed
-            if instant.action == Action.DELTA_COMMIT and self._instants.is_valid(instant.time)
-        }
-
-    @cached_property
-    def _bases(self) -> Sequence[tuple[str, WriteStat]]:
-        """The base files that births and compactions wrote, each with its instant."""
-        compactions = (instant for instant in self._timeline.completed if instant.action == Action.COMMIT)
-        written = {found.time: read_commit(self._storage, self._timeline, found) for found in compactions}
-        return [
-            (instant, stat)
-            for instant, commit in (*self._commits.items(), *written.items())
-            for stat in commit.write_stats
-            if stat.appended_to is None
+            if instant.action == Action.COMMIT
+            or (instant.action == Action.DELTA_COMMIT and self._instants.is_valid(instant.time))
+            if self._instants.completion_time(instant.time) >= since
         ]
+        missing = [instant for instant in chosen if instant.time not in self._read]
+        self._read |= zip((instant.time for instant in missing), self._contents(missing), strict=True)
+        return ((instant.time, self._read[instant.time]) for instant in chosen)
 
-    @cached_property
-    def _stats(self) -> Mapping[str, Sequence[tuple[str, WriteStat]]]:
-        """Path of a log file → what was written to it, with the instant that did."""
-        found = defaultdict[str, list[tuple[str, WriteStat]]](list)
-        for instant, commit in self._commits.items():
-            for stat in commit.write_stats:
-                if stat.appended_to is not None:
-                    found[posixpath.join(METADATA_FOLDER, stat.path)].append((instant, stat))
-        return found
+    def _contents(self, instants: Sequence[Instant]) -> Iterable[CommitMetadata]:
+        read = partial(read_commit, self._storage, self._timeline)
+        if self._storage.is_local or len(instants) <= 1:
+            return map(read, instants)
+        with ThreadPoolExecutor(_READERS) as threads:
+            return list(threads.map(read, instants))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Another process reads them itself, should it find damage.
+        return WrittenLogs, (self._storage, self._timeline, self._instants)
+
+
+def _path_of(stat: WriteStat) -> str:
+    return posixpath.join(METADATA_FOLDER, stat.path)
 
 
 def _first_instant(group: GroupSlice) -> str:
