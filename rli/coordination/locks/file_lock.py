@@ -133,6 +133,9 @@ class HeldFileLock:
 
 def _create(path: Path, content: bytes) -> bool:
     """Create a file with its content in one step; False if there is one already."""
+    # Waiting processes ask often: without a look first, each question would write a file.
+    if path.exists():
+        return False
     # Were it empty for a moment, a process that dies in it would leave a file that nobody can tell from one of Hudi.
     temporary = path.with_name(local_files.temporary_name(path.name))
     try:
