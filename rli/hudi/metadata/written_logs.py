@@ -1,7 +1,7 @@
-"""Files of the metadata table, compared with what completed commits of it say that they wrote.
+"""Files of the metadata table, compared with the files and sizes in the metadata of its completed commits.
 
-Where writers append to log files (table version 6), bytes that are no block may be what a dead writer left, or damage: names of
-files do not tell, and readers of Hudi pass over both.
+In table version 6, writers append to log files. There, bytes that are no block may be left by a dead writer, or be damage. File
+names do not tell which, and Hudi's readers ignore both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REMEDY: Final = "restore it from a backup, or build the partition again: rli me
 
 
 class WrittenLogs:
-    """What the commits of the active timeline that count have written. They are read at the first question.
+    """The files written by the commits that count, as far as the active timeline has them. Their metadata is read when first needed.
 
     Args:
         storage: of the table.
@@ -44,7 +44,7 @@ class WrittenLogs:
         self._read: dict[str, CommitMetadata] = {}
 
     def has(self, file: StoredFile, place: int) -> bool:
-        """Whether a completed deltacommit wrote the byte of a log file at a place."""
+        """Whether a completed deltacommit wrote the byte at a place of a log file."""
         return any(
             _path_of(stat) == file.path and stat.appended_to.offset <= place < stat.file_size
             for _, commit in self._commits()
@@ -53,15 +53,15 @@ class WrittenLogs:
         )
 
     def require_whole(self, partition: str, groups: Sequence[GroupSlice]) -> None:
-        """Pass the file groups of a partition whose files are all there, log files no shorter than they were written.
+        """Pass file groups of a partition if all their files are there, log files no shorter than they were written.
 
         Raises:
             CorruptTableError: a file is missing, or a log file too short.
             InstantNotFoundError: others have compacted the metadata table since its timeline was loaded.
         """
-        # One of which no file counts has lost all of them, or is new in a commit that is pending.
+        # A group without a visible file has lost all its files, or is new in a pending commit.
         slices = {group.file_id: group for group in groups if group.base is not None or group.names}
-        # What was written before belongs to former slices, or to partitions of this name that were built anew.
+        # Earlier files belong to former slices, or to this partition before a rebuild.
         since = min((self._instants.birth_time(_first_instant(group)) for group in slices.values()), default="")
         commits = list(self._commits(since))
         births = (time for time, commit in commits if commit.operation == BULK_INSERT)
@@ -72,7 +72,7 @@ class WrittenLogs:
                     self._require(stat, instant, slices.get(stat.file_id), last_birth)
 
     def _require(self, stat: WriteStat, instant: str, group: GroupSlice | None, last_birth: str) -> None:
-        """Raise if a file should be in a slice, and is not, or not as a whole."""
+        """Raise ``CorruptTableError`` if a file of a slice is missing or too short."""
         if stat.appended_to is None:
             if self._lacks_base(group, instant, last_birth):
                 self._require_current()
@@ -89,9 +89,9 @@ class WrittenLogs:
         return group.base_instant < instant and _first_instant(group) <= instant
 
     def _is_over(self, group: GroupSlice | None, name: str, instant: str, last_birth: str) -> bool:
-        """Whether a log file belongs to a slice: not to one before, nor to a group of this name that was built anew."""
+        """Whether a log file belongs to a slice, and not to an earlier slice or to a file group of this name before a rebuild."""
         if group is None:
-            # A partition that was built anew need not have all groups of the one before.
+            # A rebuilt partition may have fewer groups than before.
             return self._instants.completion_time(instant) > last_birth
         if not self._instants.name_log_files:
             return LogFileName.parse(name).instant in {group.base_instant, *(log.instant for log in group.names)}
@@ -109,7 +109,7 @@ class WrittenLogs:
             )
 
     def _require_current(self) -> None:
-        """Raise where a compaction has completed since: with the next one, files may be cleaned away."""
+        """Raise ``InstantNotFoundError`` if a compaction has completed since: then files may have been removed."""
         now = load_timeline(self._storage, self._timeline.layout)
         if self._compactions(now) != self._compactions(self._timeline):
             raise InstantNotFoundError("others have compacted the metadata table", remedy="load the table again")
