@@ -21,6 +21,8 @@ pytestmark = pytest.mark.crash
 
 _EVERY: Final = 5
 
+_KINDS: Final = KINDS | IN_METADATA_TABLE
+
 FOLLOW_UP = [("a", "z", 9, 9.0), ("h", "new", 9, 9.0), ("next", "y", 9, 9.0)]
 
 
@@ -47,7 +49,7 @@ def _open(folder: Path) -> Table:
 def test_a_kill_at_every_change(tmp_path: Path, name: str, write: str) -> None:
     template = tmp_path / "template"
     template.mkdir()
-    kind = (KINDS | IN_METADATA_TABLE)[name]
+    kind = _KINDS[name]
     table = kind.create(template, small_file_size=0)
     first, _ = kind.model().upserted(FIRST)
     before, _ = first.upserted(SECOND)
@@ -67,7 +69,7 @@ def test_a_kill_at_every_change(tmp_path: Path, name: str, write: str) -> None:
     do_write(pointed(_open(_copy(template, tmp_path / "whole")), points.append), write)
     changes = [number for number, point in enumerate(points, 1) if point.startswith("before")]
     # Each kind begins at another change, so together they die at every change.
-    for number in changes if EVERY_POINT else changes[[*KINDS].index(name) % _EVERY :: _EVERY]:
+    for number in changes if EVERY_POINT else changes[[*_KINDS].index(name) % _EVERY :: _EVERY]:
         folder = _copy(template, tmp_path / str(number))
         assert was_killed(write_and_die, folder, write, KillAt(number)), points[number - 1]
         found = _open(folder)
