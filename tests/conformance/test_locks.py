@@ -114,7 +114,7 @@ def test_lock_of_lost_lease_is_replaced(tmp_path: Path) -> None:
         held.require_held()
 
 
-def test_waiter_that_lost_the_lease_leaves_lock_alone(tmp_path: Path) -> None:
+def test_displaced_waiter_leaves_successors_lock_alone(tmp_path: Path) -> None:
     # A process is paused while it waits for a writer of Hudi. Its successor in the lease has the lock when it goes on.
     lock = FileLock(tmp_path, 0, "table")
     attempts: list[HeldLock | None] = []
@@ -137,7 +137,7 @@ def test_waiter_that_lost_the_lease_leaves_lock_alone(tmp_path: Path) -> None:
     held.require_held()
 
 
-def test_killed_process_leaves_no_lock_without_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_process_leaves_no_nameless_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # With another process's eyes: the file has its whole content as soon as it is there.
     seen = list[bytes]()
     link = os.link

@@ -114,7 +114,7 @@ def test_lost_changes_are_no_absent_keys(tmp_path: Path, kind: str, harm: Callab
 
 
 @pytest.mark.parametrize("kind", [*IN_METADATA_TABLE])
-def test_lost_file_group_is_no_smaller_index(tmp_path: Path, kind: str) -> None:
+def test_lost_file_group_shrinks_no_index(tmp_path: Path, kind: str) -> None:
     # The number of file groups places the keys; of those behind the last one, names of files tell nothing.
     table = IN_METADATA_TABLE[kind].create(tmp_path)
     table.upsert(records(("a", "x", 1, 1.0), ("c", "y", 1, 2.0)))
@@ -157,7 +157,7 @@ def of_compaction(table: Table) -> None:
 
 @pytest.mark.parametrize("make", [of_birth, of_compaction])
 @pytest.mark.parametrize("kind", [*IN_METADATA_TABLE])
-def test_lost_base_files_are_no_absent_keys(tmp_path: Path, kind: str, make: Callable[[Table], None]) -> None:
+def test_lost_base_files_hide_no_keys(tmp_path: Path, kind: str, make: Callable[[Table], None]) -> None:
     table = IN_METADATA_TABLE[kind].create(tmp_path)
     table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))
     make(table)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from rli import CorruptTableError, InstantNotFoundError, Table, create_table, open_table
+from rli.hudi.timeline.timeline import Timeline
 from rli.table.table import opened_table
 from rli.view.definition import TableDefinition
 from rli.view.file_system_view import FileSystemView
-from rli.view.snapshot import Snapshot
 from tests.support.tables import commit_version, records, rows_of
 
 
@@ -114,16 +114,16 @@ def test_a_held_state_names_damage(*, is_past: bool, trips: Table, instants: lis
 def test_reader_beside_rollback_sees_later_state(
     behind: int, trips: Table, instants: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, seen = Snapshot.now, list[Snapshot]()
+    load, loaded = TableDefinition.listed_timeline, list[Timeline]()
 
-    def with_a_rollback_behind(definition: TableDefinition) -> Snapshot:
-        snapshot = now(definition)
-        seen.append(snapshot)
-        if len(seen) == behind:
+    def with_a_rollback_behind(definition: TableDefinition) -> Timeline:
+        timeline = load(definition)
+        loaded.append(timeline)
+        if len(loaded) == behind:
             open_table(trips.location).rollback(instants[-1])
-        return snapshot
+        return timeline
 
-    monkeypatch.setattr(Snapshot, "now", with_a_rollback_behind)
+    monkeypatch.setattr(TableDefinition, "listed_timeline", with_a_rollback_behind)
     told = rows_of(trips)
     monkeypatch.undo()
     assert told == rows_of(trips)

@@ -147,7 +147,7 @@ def test_living_write_is_left_alone(tmp_path: Path) -> None:
     assert list(Path(table.location).glob(f"*/*{pending}.parquet"))
 
 
-def test_clock_ahead_of_file_server_ends_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_clock_ends_no_living_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = with_property(locked(tmp_path), "hoodie.write.lock.filesystem.expire=1")
     table.upsert(ROWS)
     pending = dead_write(table, silent_seconds=1)
