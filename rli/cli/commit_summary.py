@@ -1,14 +1,19 @@
-"""A commit in a few words, for a person."""
+"""What commands print of a commit."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from rli.cli.output import counted
+from rli.cli.output import counted, print_facts, report
 from rli.model import CommitResult, Receipt
 from rli.sizes import human_bytes
 
 _BEHIND: Final = "behind: the commit stands, and the next write, look-up or rli index sync applies it"
+
+
+def report_commit(label: str, result: CommitResult, *, as_json: bool) -> None:
+    """Print a commit: all its fields as JSON, or ``commit_summary`` for a person."""
+    report(result, as_json=as_json, render=lambda: print_facts(commit_summary(label, result)))
 
 
 def commit_summary(label: str, result: CommitResult) -> dict[str, object]:

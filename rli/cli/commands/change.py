@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import rli
-from rli.cli.commit_summary import commit_summary
+from rli.cli.commit_summary import report_commit
 from rli.cli.files.given_keys import FileOfKeysOption, KeyFormatOption, KeysArgument, keys_in, require_keys
 from rli.cli.options import (
     DryRunOption,
@@ -21,7 +21,7 @@ from rli.cli.options import (
     parse_metadata,
     parse_transaction,
 )
-from rli.cli.output import counted, print_facts, report
+from rli.cli.output import counted
 from rli.cli.progress import write_progress
 from rli.errors import InvalidInputError
 
@@ -92,7 +92,7 @@ def delete(
         )
         with write_progress(where, is_silent=dry_run) as on_step:
             result = opened.delete_where(where, transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step)
-        report(result, as_json=as_json, render=lambda: print_facts(commit_summary(where, result)))
+        report_commit(where, result, as_json=as_json)
         return
     require_keys(keys, file)
     if keys and ordering is not None:
@@ -106,7 +106,7 @@ def delete(
             result = opened.delete(
                 gone, ordering=ordering, transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step
             )
-    report(result, as_json=as_json, render=lambda: print_facts(commit_summary(label, result)))
+    report_commit(label, result, as_json=as_json)
 
 
 def update(
@@ -141,7 +141,7 @@ def update(
         result = opened.update_where(
             where, assigned, transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step
         )
-    report(result, as_json=as_json, render=lambda: print_facts(commit_summary(where, result)))
+    report_commit(where, result, as_json=as_json)
 
 
 def _assignments(given: Sequence[str]) -> dict[str, str]:

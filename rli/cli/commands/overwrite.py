@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import rli
-from rli.cli.commit_summary import commit_summary
+from rli.cli.commit_summary import report_commit
 from rli.cli.engines.choice import EngineName, EngineOption, open_engine, require_local
 from rli.cli.engines.options import DropOptions, OverwriteOptions
 from rli.cli.files.declared_types import parse_column_types
@@ -30,7 +30,6 @@ from rli.cli.options import (
     parse_metadata,
     parse_transaction,
 )
-from rli.cli.output import print_facts, report
 from rli.cli.progress import write_progress
 from rli.errors import InvalidInputError
 from rli.model import OnDuplicates
@@ -109,4 +108,4 @@ def overwrite(
                 result = runner.write(opened, records, options, on_step)
     finally:
         runner.close()
-    report(result, as_json=as_json, render=lambda: print_facts(commit_summary(label, result)))
+    report_commit(label, result, as_json=as_json)
