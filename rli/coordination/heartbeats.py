@@ -20,8 +20,8 @@ _FOLDERS: Final = (".hoodie/.heartbeat", ".hoodie/metadata/.hoodie/.heartbeat")
 _INTERVAL_SECONDS: Final = 60.0
 """Hudi's default of ``hoodie.client.heartbeat.interval_in_ms``."""
 
-_TOLERATED_INTERVALS: Final = 2
-"""Hudi's default of ``hoodie.client.heartbeat.tolerable.misses``."""
+_TOLERATED_SECONDS: Final = 2 * _INTERVAL_SECONDS
+"""By Hudi's default of ``hoodie.client.heartbeat.tolerable.misses``."""
 
 _BEATS_PER_INTERVAL: Final = 3
 
@@ -63,7 +63,7 @@ def seconds_since_beat(storage: Storage, instant: str) -> float | None:
 
 def is_fresh(seconds: float) -> bool:
     """Whether a writer counts as alive, by the age of its last heartbeat in seconds."""
-    return seconds <= _TOLERATED_INTERVALS * _INTERVAL_SECONDS
+    return seconds <= _TOLERATED_SECONDS
 
 
 def is_silent(storage: Storage, pending_paths: Iterable[str], instant: str) -> bool:
@@ -81,12 +81,10 @@ def is_silent(storage: Storage, pending_paths: Iterable[str], instant: str) -> b
         return False
     beaten = _changed(storage, f"{_FOLDERS[0]}/{instant}")
     began = [at for path in pending_paths if (at := _changed(storage, path)) is not None]
-
-    def is_over(now: float) -> bool:
-        return not is_fresh(now - beaten) if beaten is not None else bool(began) and now - max(began) > _DAY_SECONDS
-
-    # The clock of this machine may be ahead of the one that gives files their times.
-    return is_over(time.time()) and is_over(local_files.clock(str(Path(storage.root, ".hoodie"))))
+    if beaten is None and not began:
+        return False
+    end = max(began) + _DAY_SECONDS if beaten is None else beaten + _TOLERATED_SECONDS
+    return local_files.has_passed(str(Path(storage.root, ".hoodie")), end)
 
 
 def _changed(storage: Storage, path: str) -> float | None:

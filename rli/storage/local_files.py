@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import time
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -76,6 +77,14 @@ def clock(folder: str) -> float:
     finally:
         with suppress(OSError):
             os.unlink(probe)
+
+
+def has_passed(folder: str, moment: float) -> bool:
+    """Whether a moment is over (seconds since the epoch) by the clock of this machine, and by that of the files of a folder.
+
+    Either may be ahead of the other. A moment that is reckoned from the time of a file is surely over only if both say so.
+    """
+    return time.time() > moment and clock(folder) > moment
 
 
 def remove_temporaries(root: str, now: float) -> None:

@@ -93,10 +93,7 @@ class FileLock:
             changed = self._path.stat().st_mtime
         except FileNotFoundError:
             return False
-        # The clock of this machine may be ahead of the one that gives files their times.
-        return 0 < self._expiry < time.time() - changed and (
-            local_files.clock(str(self._path.parent)) - changed > self._expiry
-        )
+        return self._expiry > 0 and local_files.has_passed(str(self._path.parent), changed + self._expiry)
 
 
 class HeldFileLock:
