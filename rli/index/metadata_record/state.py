@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from rli.hudi.timeline.timeline import Timeline
 from rli.index.metadata_record.changes import LocatedChanges
 from rli.index.metadata_record.locator import MetadataLocator
 from rli.index.metadata_record.opening import opened_reader
+from rli.index.table_files.unlogged_index import StateOfTable
 from rli.model import Scope
 from rli.view.diff import diff
 from rli.view.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
-class MetadataIndexState:
+class MetadataIndexState(StateOfTable):
     """A state of the table. Each commit brings its entries with it, so the index is never behind.
 
     Attributes:
@@ -25,22 +25,6 @@ class MetadataIndexState:
 
     snapshot: Snapshot
     scope: Scope
-
-    @property
-    def timeline(self) -> Timeline:
-        return self.snapshot.timeline
-
-    @property
-    def sequence(self) -> int | None:
-        return None
-
-    @property
-    def applied(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def withdrawn(self) -> tuple[str, ...]:
-        return ()
 
     def locator(self) -> MetadataLocator:
         """Raises as ``opened_reader``."""

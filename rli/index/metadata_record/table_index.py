@@ -9,49 +9,25 @@ import pyarrow as pa
 
 from rli.errors import ConflictError, IndexNotReadyError, InstantNotFoundError
 from rli.hudi.metadata.reader import MetadataTableReader
-from rli.index.contract import IN_THIS_PROCESS, PointIndex, SyncOptions
+from rli.index.contract import PointIndex
 from rli.index.locators import joined_locations
 from rli.index.metadata_record.opening import PARTITION, opened_reader
 from rli.index.metadata_record.state import MetadataIndexState
 from rli.index.metadata_record.verifying import compared, entries_of, groups_of_locations
-from rli.index.reports import IndexFacts, IndexStats, Unseen, VerifyReport
-from rli.index.table_files.flushing import FlushedInstants
-from rli.model import FileGroupId, KeyMode, Scope
+from rli.index.reports import IndexFacts, IndexStats, VerifyReport
+from rli.index.table_files.unlogged_index import UnloggedIndex
+from rli.model import FileGroupId, KeyMode
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import told_of_verified, told_of_whole
+from rli.view.time_travel import told_of_verified
 
 
-class MetadataIndex(PointIndex):
-    """The record index of a table's metadata table. Each commit brings its entries with it, so the index needs no sync.
+class MetadataIndex(UnloggedIndex, PointIndex):
+    """The record index of a table's metadata table. Each commit brings its entries with it."""
 
-    Args:
-        table: the table; its settings hold the URL of the index.
-        scope: where a key is unique.
-    """
-
-    kind = "record-index"
-
-    def __init__(self, table: TableDefinition, scope: Scope) -> None:
-        self._table = table
-        self.scope = scope
-        self._flushed = FlushedInstants()
-
-    @property
-    def url(self) -> str:
-        return self._table.index_url
-
-    # Following the table ---------------------------------------------------------------------------------------
-
-    def sync(self, table: TableDefinition, options: SyncOptions = IN_THIS_PROCESS) -> MetadataIndexState:
-        timeline = table.load_timeline()
-        self._flushed.flush(table, timeline)
-        options.on_registered()
-        return MetadataIndexState(Snapshot(table, timeline), self.scope)
-
-    def unseen(self, table: TableDefinition) -> tuple[MetadataIndexState, Unseen]:
-        return MetadataIndexState(Snapshot.now(table), self.scope), Unseen()
+    def state_of(self, snapshot: Snapshot) -> MetadataIndexState:
+        return MetadataIndexState(snapshot, self.scope)
 
     # Look-ups --------------------------------------------------------------------------------------------------
 
@@ -97,16 +73,10 @@ class MetadataIndex(PointIndex):
     def count(self) -> int:
         return self.stats().entries
 
-    def stats(self) -> IndexStats:
-        return told_of_whole(self._table.reloaded(), self._stats_of)
-
-    def close(self) -> None:
-        """There is nothing to give back."""
-
     def _compared(self, snapshot: Snapshot) -> VerifyReport:
         return compared(snapshot, self._reader(snapshot), self.scope)
 
-    def _stats_of(self, snapshot: Snapshot) -> IndexStats:
+    def stats_of(self, snapshot: Snapshot) -> IndexStats:
         reader = self._reader(snapshot)
         groups = reader.groups(PARTITION)
         size = sum(file.size for group in groups for file in (group.base, *group.logs) if file is not None)
@@ -137,6 +107,3 @@ class MetadataIndex(PointIndex):
             return opened_reader(snapshot, self.scope)
         except ConflictError as error:
             raise InstantNotFoundError(str(error), remedy="call again") from error
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return MetadataIndex, (self._table, self.scope)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import ChangedKeys
 from rli.index.locators import FileLocator
+from rli.index.table_files.unlogged_index import StateOfTable
 from rli.view.snapshot import Snapshot
 
 
@@ -20,7 +20,7 @@ class FindsInFiles(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TableState:
+class TableState(StateOfTable):
     """A state of the table: there is nothing else.
 
     Attributes:
@@ -30,22 +30,6 @@ class TableState:
 
     snapshot: Snapshot
     index: FindsInFiles
-
-    @property
-    def timeline(self) -> Timeline:
-        return self.snapshot.timeline
-
-    @property
-    def sequence(self) -> int | None:
-        return None
-
-    @property
-    def applied(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def withdrawn(self) -> tuple[str, ...]:
-        return ()
 
     def locator(self) -> FileLocator:
         return self.index.locator_of(self.snapshot)

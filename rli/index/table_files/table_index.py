@@ -4,37 +4,18 @@ from __future__ import annotations
 
 from rli.errors import CorruptTableError
 from rli.hudi.table_features import remedy_for_repeats
-from rli.index.contract import IN_THIS_PROCESS, ChangedKeys, FileIndex, SyncOptions
-from rli.index.reports import IndexStats, Unseen, VerifyReport
+from rli.index.contract import ChangedKeys, FileIndex
+from rli.index.reports import IndexStats, VerifyReport
 from rli.index.table_files.changes import changes_between
-from rli.index.table_files.flushing import FlushedInstants
 from rli.index.table_files.state import TableState
+from rli.index.table_files.unlogged_index import UnloggedIndex
 from rli.index.table_files.verifying import verify_keys
-from rli.model import Scope
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import told_of_whole
 
 
-class TableFilesIndex(FileIndex):
-    """Finds records in the table's files. A kind says how: ``locator_of``; and overrides what it does in its own way.
-
-    Pickled by its arguments, which all kinds take.
-
-    Args:
-        table: the table; its settings hold the URL of the index.
-        scope: where a key is unique.
-    """
-
-    def __init__(self, table: TableDefinition, scope: Scope) -> None:
-        self._table = table
-        self.scope = scope
-        self.kind = table.index_url.partition(":")[0]
-        self._flushed = FlushedInstants()
-
-    @property
-    def url(self) -> str:
-        return self._table.index_url
+class TableFilesIndex(UnloggedIndex, FileIndex):
+    """Finds records in the table's files. A kind says how: ``locator_of``; and overrides what it does in its own way."""
 
     def verify(self, snapshot: Snapshot) -> VerifyReport:
         return verify_keys(snapshot, self.scope)
@@ -47,16 +28,8 @@ class TableFilesIndex(FileIndex):
                 remedy=remedy_for_repeats(table.properties),
             )
 
-    # Following the table ---------------------------------------------------------------------------------------
-
-    def sync(self, table: TableDefinition, options: SyncOptions = IN_THIS_PROCESS) -> TableState:
-        timeline = table.load_timeline()
-        self._flushed.flush(table, timeline)
-        options.on_registered()
-        return TableState(Snapshot(table, timeline), self)
-
-    def unseen(self, table: TableDefinition) -> tuple[TableState, Unseen]:
-        return TableState(Snapshot.now(table), self), Unseen()
+    def state_of(self, snapshot: Snapshot) -> TableState:
+        return TableState(snapshot, self)
 
     # Questions of a writer -------------------------------------------------------------------------------------
 
@@ -66,10 +39,7 @@ class TableFilesIndex(FileIndex):
 
     # The index as a whole --------------------------------------------------------------------------------------
 
-    def stats(self) -> IndexStats:
-        return told_of_whole(self._table.reloaded(), self._stats_of)
-
-    def _stats_of(self, snapshot: Snapshot) -> IndexStats:
+    def stats_of(self, snapshot: Snapshot) -> IndexStats:
         rows = 0
         for file_slice in snapshot.slices.values():
             with snapshot.reader(file_slice) as reader:
@@ -90,9 +60,3 @@ class TableFilesIndex(FileIndex):
             kind=self.kind,
             scope=self.scope,
         )
-
-    def close(self) -> None:
-        """There is nothing to give back."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._table, self.scope)
