@@ -168,6 +168,11 @@ class TableProperties:
         )
 
     @property
+    def is_copy_on_write(self) -> bool:
+        """Whether all records are in base files: a merge-on-read table may have log files, too."""
+        return self.table_type == COPY_ON_WRITE
+
+    @property
     def ordering_field(self) -> str | None:
         """The first of the ordering fields; rli writes no tables with several."""
         return self.ordering_fields[0] if self.ordering_fields else None

@@ -75,7 +75,7 @@ def require_copy_on_write(properties: TableProperties, use: str) -> None:
     Raises:
         UnsupportedTableError: the table is merge-on-read.
     """
-    if properties.table_type != COPY_ON_WRITE:
+    if not properties.is_copy_on_write:
         raise UnsupportedTableError(
             f"only copy-on-write tables {use}, this one keeps changes in log files: table={properties.name} "
             f"type={properties.table_type}",

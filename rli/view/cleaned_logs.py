@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rli.errors import InstantNotFoundError
-from rli.hudi.properties import COPY_ON_WRITE
 from rli.hudi.timeline.clean_metadata import CleanPlan
 from rli.hudi.timeline.instant import Action, Instant, InstantState
 from rli.hudi.timeline.timeline import Timeline
@@ -18,7 +17,7 @@ def require_not_cleaned(current: Snapshot, past: Snapshot) -> None:
         CorruptTableError: the plan of the clean cannot be read; names it.
     """
     clean, as_of = _last_clean(current.timeline), past.timeline.as_of
-    if _has_base_files_alone(past) or clean is None or as_of is None or as_of >= clean.time:
+    if past.table.properties.is_copy_on_write or clean is None or as_of is None or as_of >= clean.time:
         return
     layout = current.timeline.layout
     path = layout.pending_path(clean.time, Action.CLEAN, InstantState.REQUESTED)
@@ -34,11 +33,11 @@ def require_not_cleaned(current: Snapshot, past: Snapshot) -> None:
 def cleaned_meanwhile(earlier: Snapshot, current: Snapshot) -> bool:
     """Whether a clean has begun in a merge-on-read table since an earlier state: the list of this state may lack files."""
     clean, former = _last_clean(current.timeline), _last_clean(earlier.timeline)
-    return not _has_base_files_alone(earlier) and clean is not None and (former is None or clean.time > former.time)
-
-
-def _has_base_files_alone(snapshot: Snapshot) -> bool:
-    return snapshot.table.properties.table_type == COPY_ON_WRITE
+    return (
+        not earlier.table.properties.is_copy_on_write
+        and clean is not None
+        and (former is None or clean.time > former.time)
+    )
 
 
 def _last_clean(timeline: Timeline) -> Instant | None:

@@ -12,7 +12,6 @@ from rli.errors import InstantNotFoundError, InvalidInputError, UnsupportedTable
 from rli.filters.filter import Filter
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY, with_meta_columns
-from rli.hudi.properties import COPY_ON_WRITE
 from rli.hudi.schema_history import LATEST_SCHEMA, require_found_by_name
 from rli.hudi.table_keys import TableKeys
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant
@@ -154,7 +153,7 @@ class Snapshot:
             UnsupportedTableError: a copy-on-write table holds a log file.
         """
         log = next((one for one in slices if one.logs), None)
-        if log is not None and self.table.properties.table_type == COPY_ON_WRITE:
+        if log is not None and self.table.properties.is_copy_on_write:
             raise UnsupportedTableError(
                 f"a copy-on-write table holds a log file, as merge-on-read tables do: file={log.logs[0].path}",
                 remedy="let Hudi compact the table before it becomes copy-on-write, or move the file away",
@@ -286,7 +285,7 @@ class Snapshot:
             raise InvalidInputError(
                 f"there is no such query: query={query!r}", remedy=f"choose one of {', '.join(Query)}"
             )
-        return query == Query.READ_OPTIMIZED and self.table.properties.table_type != COPY_ON_WRITE
+        return query == Query.READ_OPTIMIZED and not self.table.properties.is_copy_on_write
 
     def _without_logs(self) -> Mapping[FileGroupId, FileSlice]:
         return {group: one.without_logs() for group, one in self.slices.items() if one.base is not None}

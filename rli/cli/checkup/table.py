@@ -9,7 +9,6 @@ from rli.commit.readiness import require_synced
 from rli.coordination.findings import lock_findings
 from rli.errors import IndexNotReadyError, RliError
 from rli.findings import Finding, Verdict, problem
-from rli.hudi.properties import COPY_ON_WRITE
 from rli.index.findings import count_findings
 from rli.index.record.findings import index_findings
 from rli.index.registry import default_lease, index_kind
@@ -62,7 +61,7 @@ class TableCheckup:
         self.findings.extend(disk_findings(self._storage))
         snapshot, records = self._look_at_state(definition)
         url = self._index_url or (definition.index_url if definition.settings else None)
-        if url is None and definition.properties.table_type != COPY_ON_WRITE:
+        if url is None and not definition.properties.is_copy_on_write:
             return
         if url is None:
             self.findings.append(
