@@ -66,13 +66,13 @@ class HudiJvm:
         os.kill(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._gateway.close()
-        if self._process.poll() is None:
-            self.kill()
+        self.kill()
