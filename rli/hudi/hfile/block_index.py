@@ -16,6 +16,9 @@ from typing import Final, NamedTuple
 from rli.hudi.hfile.encoding import Cursor, as_hadoop_length, damaged
 
 _PLACE: Final = struct.Struct(">qi")
+_SHORT: Final = struct.Struct(">qibh")
+"""An entry whose key's length is one byte, up to the length of the row."""
+
 _INT: Final = struct.Struct(">i")
 _ROW: Final = struct.Struct(">h")
 
@@ -58,10 +61,25 @@ def root_entries(content: bytes, count: int) -> list[IndexEntry]:
     Raises:
         CorruptTableError: it does not hold so many.
     """
-    cursor = Cursor(content, "the root index")
     # Grows with what is there, not with a count that may be wrong.
-    entries = [_entry(cursor, None) for _ in range(count)]
+    entries, place = _short_entries(content, count)
+    cursor = Cursor(content[place:], "the root index")
+    entries += [_entry(cursor, None) for _ in range(count - len(entries))]
     return _in_order(entries)
+
+
+def _short_entries(content: bytes, count: int) -> tuple[list[IndexEntry], int]:
+    """The first entries, up to a key whose length has more than one byte, and where they end. There may be thousands."""
+    entries: list[IndexEntry] = []
+    at, end = 0, len(content)
+    while len(entries) < count and at + _SHORT.size <= end:
+        place, size, length, row = _SHORT.unpack_from(content, at)
+        start, after = at + _SHORT.size, at + _SHORT.size - _ROW.size + length
+        if length < _ROW.size or not 0 <= row <= length - _ROW.size or after > end:
+            break
+        entries.append(IndexEntry(place, size, content[start : start + row]))
+        at = after
+    return entries, at
 
 
 def lower_entries(content: bytes) -> list[IndexEntry]:

@@ -120,7 +120,7 @@ def read_exactly(source: BinaryIO, place: int, length: int) -> bytes:
     return content
 
 
-def as_block(magic: bytes, content: bytes, codec: Codec, before: int = -1) -> bytes:
+def as_block(magic: bytes, content: bytes | memoryview, codec: Codec, before: int = -1) -> bytes:
     """A block with its head, without checksums.
 
     Args:
@@ -136,7 +136,8 @@ def as_block(magic: bytes, content: bytes, codec: Codec, before: int = -1) -> by
     end = _HEAD.size + len(packed)
     checksums = bytes(-(-end // _CHUNK_BYTES) * _CHECKSUM_BYTES)
     sizes = (len(packed) + len(checksums), len(content))
-    return _HEAD.pack(magic, *sizes, before, _NO_CHECKSUM, _CHUNK_BYTES, end) + packed + checksums
+    head = _HEAD.pack(magic, *sizes, before, _NO_CHECKSUM, _CHUNK_BYTES, end)
+    return b"".join((head, packed, checksums))
 
 
 def _inflated(packed: bytes, size: int) -> bytes | None:

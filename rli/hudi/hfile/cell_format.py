@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rli.errors import CorruptTableError
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.hfile.encoding import damaged
 
@@ -26,13 +27,18 @@ LONGEST_KEY: Final = 2**15 - 1
 """Bytes of a row."""
 
 _HEAD: Final = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
+_ROW: Final = struct.Struct(">h")
 _LENGTHS: Final = struct.Struct(">ii")
 _TAIL: Final = b"\0\x7f" + b"\xff" * 7 + b"\x04"
 _END: Final = b"\0"
 _AROUND_ROW: Final = 2 + len(_TAIL)
+_AROUND_CELL: Final = _LENGTHS.size + len(_END)
 _SMALLEST: Final = _HEAD.itemsize + len(_TAIL) + len(_END)
 _MOST_GUESSES: Final = 8
 """Lengths of values that are tried in a block before its cells are walked. Values of the record index have few lengths."""
+
+_BYTES_PER_KEY: Final = 1024
+"""Of a block: with more keys to look up, all its cells are told apart at once."""
 
 _Places: TypeAlias = NDArray[np.int64]
 
@@ -74,9 +80,9 @@ def cells_of(block: bytes) -> pa.RecordBatch:
     content = np.frombuffer(block, np.uint8)
     starts = _guessed(content)
     if starts is None or not _is_chain(content, starts):
-        starts = _walked(block)
+        starts = _chain(block)
         if not _is_chain(content, starts):
-            raise damaged("a data block holds cells of another form than Hudi writes")
+            raise _foreign()
     keys, values = _number(content, starts, 4), _number(content, starts + 4, 4)
     # Row, what follows it, value, and what precedes the next row: elements of one array over the block's own bytes.
     bounds = np.empty(4 * len(starts) + 1, np.int32)
@@ -88,6 +94,73 @@ def cells_of(block: bytes) -> pa.RecordBatch:
     parts = pa.BinaryArray.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(block)])
     rows = pa.array(np.arange(0, len(parts), 4))
     return pa.record_batch([parts.take(rows), parts.take(pc.add(rows, 2))], schema=CELLS)
+
+
+def cells_among(block: bytes, keys: pa.Array) -> pa.RecordBatch:
+    """The cells of some keys in a data block, of ``CELLS``.
+
+    Args:
+        block: the content, uncompressed.
+        keys: binary, in bytewise order.
+
+    Raises:
+        CorruptTableError: the content is no chain of cells as Hudi writes them.
+    """
+    if len(keys) * _BYTES_PER_KEY > len(block):
+        cells = cells_of(block)
+        return cells.filter(pc.is_in(cells["key"], value_set=keys))
+    found: list[tuple[bytes, bytes]] = []
+    start = 0
+    for key in keys.to_pylist():
+        # Values may hold the same bytes: only the chain of lengths tells where cells start.
+        sought = _ROW.pack(len(key)) + key + _TAIL
+        start = _start_of(block, sought, start)
+        while block.startswith(sought, start + _LENGTHS.size):
+            value = start + _LENGTHS.size + len(sought)
+            start = _next(block, start)
+            found.append((key, block[value : start - len(_END)]))
+    columns = [pa.array([cell[part] for cell in found], pa.binary()) for part in (0, 1)]
+    return pa.record_batch(columns, schema=CELLS)
+
+
+def _start_of(block: bytes, sought: bytes, start: int) -> int:
+    """Where the first cell starts, from a cell on, that has the sought bytes behind its lengths; that cell if there is none."""
+    found, place = block.find(sought, start), start
+    unpack = _LENGTHS.unpack_from
+    while found >= 0:
+        wanted = found - _LENGTHS.size
+        # As ``_next``, whose calls would take longer than the steps.
+        while place < wanted:
+            key, value = unpack(block, place)
+            if key < _AROUND_ROW or value < 0:
+                raise _foreign()
+            place += _AROUND_CELL + key + value
+        if place == wanted:
+            return place
+        found = block.find(sought, found + 1)
+    return start
+
+
+def _next(block: bytes, start: int) -> int:
+    """Where the next cell starts, or the block ends, as the lengths alone tell."""
+    key, value = _LENGTHS.unpack_from(block, start)
+    end = start + _AROUND_CELL + key + value
+    if key < _AROUND_ROW or value < 0 or end > len(block):
+        raise _foreign()
+    return int(end)
+
+
+def _chain(block: bytes) -> _Places:
+    """Where cells start, as the lengths alone tell; to be checked."""
+    starts, place = [], 0
+    while place <= len(block) - _SMALLEST:
+        starts.append(place)
+        place = _next(block, place)
+    return np.array(starts, np.int64)
+
+
+def _foreign() -> CorruptTableError:
+    return damaged("a data block holds cells of another form than Hudi writes")
 
 
 def _lengths(column: pa.Array) -> _Places:
@@ -132,19 +205,6 @@ def _guessed(content: NDArray[np.uint8]) -> _Places | None:
         starts[open_[right]] = guess[right]
         open_ = open_[~right]
     return None if len(open_) else starts
-
-
-def _walked(block: bytes) -> _Places:
-    """Where cells start, told by the lengths alone; to be checked."""
-    starts = []
-    place = 0
-    while place <= len(block) - _SMALLEST:
-        starts.append(place)
-        key, value = _LENGTHS.unpack_from(block, place)
-        if key < _AROUND_ROW or value < 0:
-            break
-        place += _LENGTHS.size + key + value + len(_END)
-    return np.array(starts, np.int64)
 
 
 def _is_chain(content: NDArray[np.uint8], starts: _Places) -> bool:

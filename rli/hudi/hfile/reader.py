@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rli.hudi.hfile.block_index import IndexEntry, lower_entries, root_entries
 from rli.hudi.hfile.blocks import DATA, INFO, INTERMEDIATE_INDEX, LEAF_INDEX, ROOT_INDEX, BlockSource, read_exactly
-from rli.hudi.hfile.cell_format import cells_of
+from rli.hudi.hfile.cell_format import cells_among, cells_of
 from rli.hudi.hfile.cells import concatenated
 from rli.hudi.hfile.encoding import Cursor, damaged
 from rli.hudi.hfile.key_order import check_order
 from rli.hudi.hfile.trailer import TRAILER_BYTES, Trailer
 
 _INFO_MAGIC: Final = b"PBUF"
+
+_JOINED_BYTES: Final = 1 << 20
+"""Of small blocks whose cells are told apart at once."""
 
 
 class HFileReader:
@@ -58,14 +60,14 @@ class HFileReader:
         self.entries = self._trailer.entries
 
     def cells(self) -> Iterator[pa.RecordBatch]:
-        """All cells in the order of their keys: batches of ``CELLS``, one of each block.
+        """All cells in the order of their keys: batches of ``CELLS``, each of a block or of several small ones.
 
         Raises:
             CorruptTableError: a block is damaged or missing.
         """
         count = 0
-        for entry in self._data_blocks():
-            batch = self._cells_at(entry)
+        for content in self._contents():
+            batch = cells_of(content)
             count += batch.num_rows
             yield batch
         if count != self.entries:
@@ -89,14 +91,25 @@ class HFileReader:
             InvalidInputError: the keys are out of order.
         """
         check_order(keys)
-        found = []
-        for entry, wanted in self._candidates(self._root, keys, self._trailer.levels):
-            cells = self._cells_at(entry)
-            found.append(cells.filter(pc.is_in(cells["key"], value_set=wanted)))
-        return concatenated(found)
+        candidates = self._candidates(self._root, keys, self._trailer.levels)
+        return concatenated([cells_among(self._block_at(entry), wanted) for entry, wanted in candidates])
 
-    def _cells_at(self, entry: IndexEntry) -> pa.RecordBatch:
-        return cells_of(self._blocks.read(entry.place, DATA))
+    def _contents(self) -> Iterator[bytes]:
+        """The contents of data blocks that follow each other, joined up to a size: the cells of blocks are one chain."""
+        joined: list[bytes] = []
+        size = 0
+        for entry in self._data_blocks():
+            content = self._block_at(entry)
+            if joined and size + len(content) > _JOINED_BYTES:
+                yield b"".join(joined)
+                joined, size = [], 0
+            joined.append(content)
+            size += len(content)
+        if joined:
+            yield b"".join(joined)
+
+    def _block_at(self, entry: IndexEntry) -> bytes:
+        return self._blocks.read(entry.place, DATA)
 
     def _below(self, entry: IndexEntry) -> list[IndexEntry]:
         return lower_entries(self._blocks.read(entry.place, LEAF_INDEX, INTERMEDIATE_INDEX))

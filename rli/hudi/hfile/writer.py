@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -20,8 +21,11 @@ from rli.hudi.hfile.encoding import as_message, with_length
 from rli.hudi.hfile.key_order import check_order
 from rli.hudi.hfile.trailer import NO_BLOCK, Trailer
 
-BLOCK_BYTES: Final = 1 << 20
-"""Of a data block before it is compressed; Hudi's own default."""
+BLOCK_BYTES: Final = 32 << 10
+"""Of a data block before it is compressed. A look-up of few keys inflates a block for each; Hudi's default is 1 MiB."""
+
+_BYTES_AT_ONCE: Final = 1 << 20
+"""Of blocks whose bytes are made at once."""
 
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
@@ -58,8 +62,8 @@ def write_hfile(
             far is no HFile.
     """
     file = _Writer(sink, compression)
-    for block in _blocks(cells, block_bytes):
-        file.write_data(block)
+    for blocks, ends in _blocks(cells, block_bytes):
+        file.write_data(blocks, ends)
     file.finish(schema)
 
 
@@ -72,12 +76,14 @@ class _Writer:
         self._last_key = b""
         self._cells = self._key_bytes = self._value_bytes = self._block_bytes = 0
 
-    def write_data(self, cells: pa.RecordBatch) -> None:
-        content = cell_format.as_block(cells)
-        before = self._index[-1].place if self._index else -1
-        first = cells["key"][0].as_py()
-        place = self._write(DATA, content, before)
-        self._index.append(IndexEntry(place, self._place - place, first))
+    def write_data(self, cells: pa.RecordBatch, ends: Sequence[int]) -> None:
+        """Write blocks of cells: ``ends`` has the row behind each."""
+        content = memoryview(cell_format.as_block(cells))
+        bounds = [0, *np.cumsum(cell_format.sizes_of(cells))[np.array(ends) - 1].tolist()]
+        for row, (start, end) in zip([0, *ends], pairwise(bounds), strict=False):
+            before = self._index[-1].place if self._index else -1
+            place = self._write(DATA, content[start:end], before)
+            self._index.append(IndexEntry(place, self._place - place, cells["key"][row].as_py()))
         self._last_key = cells["key"][-1].as_py()
         self._cells += cells.num_rows
         self._block_bytes += len(content)
@@ -116,7 +122,7 @@ class _Writer:
             **({} if schema is None else {"schema": schema.encode()}),
         }
 
-    def _write(self, magic: bytes, content: bytes, before: int = -1) -> int:
+    def _write(self, magic: bytes, content: bytes | memoryview, before: int = -1) -> int:
         place = self._place
         self._place += self._sink.write(as_block(magic, content, self._codec, before))
         return place
@@ -127,10 +133,11 @@ def _pair(name: str, value: bytes) -> bytes:
     return as_message([(1, name.encode()), (2, value)])
 
 
-def _blocks(batches: Iterable[pa.RecordBatch], block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The cells of each data block."""
+def _blocks(batches: Iterable[pa.RecordBatch], block_bytes: int) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+    """The cells of one data block or of several, with the row behind each block."""
     held: list[pa.RecordBatch] = []
     size, last = 0, None
+    at_once = max(block_bytes, _BYTES_AT_ONCE)
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -138,12 +145,16 @@ def _blocks(batches: Iterable[pa.RecordBatch], block_bytes: int) -> Iterator[pa.
         last = batch["key"][-1].as_py()
         held.append(batch)
         size += int(cell_format.sizes_of(batch).sum())
-        if size > block_bytes:
-            *full, rest = _divided(held, block_bytes)
-            yield from full
-            held, size = [rest], int(cell_format.sizes_of(rest).sum())
+        if size > at_once:
+            cells = concatenated(held)
+            # The last block may have room left.
+            *full, rest = _divided(cells, block_bytes)
+            yield from _grouped(cells, full, at_once)
+            held = [cells.slice(rest.start)]
+            size = int(cell_format.sizes_of(held[0]).sum())
     if held:
-        yield from _divided(held, block_bytes)
+        cells = concatenated(held)
+        yield from _grouped(cells, list(_divided(cells, block_bytes)), at_once)
 
 
 def _check(batch: pa.RecordBatch, last: bytes | None) -> None:
@@ -158,9 +169,8 @@ def _check(batch: pa.RecordBatch, last: bytes | None) -> None:
         )
 
 
-def _divided(batches: list[pa.RecordBatch], block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The blocks of cells that follow each other; the last may have room left."""
-    cells = concatenated(batches)
+def _divided(cells: pa.RecordBatch, block_bytes: int) -> Iterator[slice]:
+    """The rows of each block of cells that follow each other."""
     ends = np.cumsum(cell_format.sizes_of(cells))
     keys = cells["key"]
     # Where a block may start: at the first cell of a key.
@@ -168,10 +178,30 @@ def _divided(batches: list[pa.RecordBatch], block_bytes: int) -> Iterator[pa.Rec
     start = 0
     while start < len(keys):
         room = np.searchsorted(ends, (ends[start - 1] if start else 0) + block_bytes, side="right")
-        bounds = firsts[: np.searchsorted(firsts, room, side="right")]
-        if not len(bounds) or bounds[-1] <= start:
+        place = np.searchsorted(firsts, room, side="right") - 1
+        if place < 0 or firsts[place] <= start:
             # The cells of one key are more than a block's bytes.
-            bounds = firsts[np.searchsorted(firsts, start, side="right") :][:1]
-        end = int(bounds[-1])
-        yield cells.slice(start, end - start)
+            place = np.searchsorted(firsts, start, side="right")
+        end = int(firsts[place])
+        yield slice(start, end)
         start = end
+
+
+def _grouped(
+    cells: pa.RecordBatch, blocks: Sequence[slice], at_once: int
+) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+    """Blocks in groups of so many bytes: the cells of each group, and the row behind each of its blocks."""
+    sizes = np.append(0, np.cumsum(cell_format.sizes_of(cells)))
+    group: list[slice] = []
+    for block in blocks:
+        if group and sizes[block.stop] - sizes[group[0].start] > at_once:
+            yield _together(cells, group)
+            group = []
+        group.append(block)
+    if group:
+        yield _together(cells, group)
+
+
+def _together(cells: pa.RecordBatch, group: Sequence[slice]) -> tuple[pa.RecordBatch, list[int]]:
+    start, end = group[0].start, group[-1].stop
+    return cells.slice(start, end - start), [block.stop - start for block in group]

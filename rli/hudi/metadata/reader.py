@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from rli.hudi.metadata.groups import groups_of
 from rli.hudi.metadata.index_definitions import load_index_definitions
 from rli.hudi.metadata.keys import PARTITION_LIST_KEY
 from rli.hudi.metadata.metadata_files import MetadataFiles, metadata_layout
+from rli.hudi.metadata.parallel_reads import read_each
 from rli.hudi.metadata.partitions import (
     METADATA_FOLDER,
     PartitionKind,
@@ -178,11 +180,13 @@ class MetadataTableReader:
         if not groups or not len(wanted):
             return concatenated([])
         chosen = groups_of(wanted, len(groups))
-        found: list[pa.RecordBatch] = []
-        for number in np.unique(chosen).tolist():
+
+        def look_up(number: int) -> list[pa.RecordBatch]:
             some = wanted.filter(pa.array(chosen == number))
-            found += self._reader(partition, groups[number]).lookup(some)
-        return concatenated(found)
+            return list(self._reader(partition, groups[number]).lookup(some))
+
+        found = read_each(self._storage, look_up, np.unique(chosen).tolist())
+        return concatenated(list(chain.from_iterable(found)))
 
     def _reader(self, partition: str, group: GroupSlice) -> GroupReader:
         return GroupReader(self._storage, group, self._instants, self._written, merges=kind_of(partition) in _MERGED)

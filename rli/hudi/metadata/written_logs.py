@@ -7,23 +7,20 @@ names do not tell which, and Hudi's readers ignore both.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.file_names import LogFileName
 from rli.hudi.metadata.group_slices import GroupSlice
+from rli.hudi.metadata.parallel_reads import read_each
 from rli.hudi.metadata.partitions import METADATA_FOLDER
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.timeline.commit_metadata import BULK_INSERT, CommitMetadata, WriteStat
-from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.timeline import Timeline, load_timeline, read_commit
 from rli.storage import Storage, StoredFile
-
-_READERS: Final = 16
-"""Commits that are read at a time from an object store, which takes tens of milliseconds to answer."""
 
 _REMEDY: Final = "restore it from a backup, or build the partition again: rli metadata enable TABLE"
 
@@ -128,15 +125,9 @@ class WrittenLogs:
             if self._instants.completion_time(instant.time) >= since
         ]
         missing = [instant for instant in chosen if instant.time not in self._read]
-        self._read |= zip((instant.time for instant in missing), self._contents(missing), strict=True)
+        contents = read_each(self._storage, partial(read_commit, self._storage, self._timeline), missing)
+        self._read |= zip((instant.time for instant in missing), contents, strict=True)
         return ((instant.time, self._read[instant.time]) for instant in chosen)
-
-    def _contents(self, instants: Sequence[Instant]) -> Iterable[CommitMetadata]:
-        read = partial(read_commit, self._storage, self._timeline)
-        if self._storage.is_local or len(instants) <= 1:
-            return map(read, instants)
-        with ThreadPoolExecutor(_READERS) as threads:
-            return list(threads.map(read, instants))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Another process reads them itself, should it find damage.

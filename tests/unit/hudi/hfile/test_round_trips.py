@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 from itertools import pairwise
 from typing import Final
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rli import CorruptTableError, InvalidInputError, UnsupportedTableError
-from rli.hudi.hfile.blocks import Codec
+from rli.hudi.hfile.blocks import DATA, Codec
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.hfile.reader import HFileReader
 from rli.hudi.hfile.writer import write_hfile
@@ -96,10 +97,16 @@ def test_lookup_reads_only_its_blocks() -> None:
 
 
 def test_blocks_keep_to_their_size() -> None:
-    blocks = list(_reader(_file(_numbered(5_000), codec=Codec.NONE, block_bytes=10_000)).cells())
-    sizes = [block.num_rows * 41 for block in blocks]
-    assert max(sizes) <= 10_000
-    assert min(sizes[:-1]) > 9_000
+    content = _file(_numbered(50_000), codec=Codec.NONE, block_bytes=10_000).getvalue()
+    starts = [block.start() for block in re.finditer(re.escape(DATA), content)]
+    # Cells of 41 bytes, and 37 bytes around a block.
+    assert {after - before for before, after in pairwise(starts)} == {10_000 // 41 * 41 + 37}
+    assert len(starts) == -(-50_000 // (10_000 // 41))
+
+
+def test_small_blocks_are_scanned_together() -> None:
+    batches = list(_reader(_file(_numbered(5_000), block_bytes=10_000)).cells())
+    assert [batch.num_rows for batch in batches] == [5_000]
 
 
 def test_files_may_stand_in_others() -> None:
