@@ -4,6 +4,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# Containers often set it. Without bytecode, each of the thousands of processes that tests start compiles all modules again,
+# and each worker of pytest rewrites the asserts of all tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 VENV_SPARK4 := .venv-spark4
 BIN := $(VENV)/bin
