@@ -61,8 +61,10 @@ QUICK_TESTS := -n 2 --dist loadfile -m "not spark and not hudi and not docker an
 
 # Before `make test`, to have it beside something else.
 .PHONY: prepared
-prepared: $(VENV)/.dev $(VENV_SPARK4)/.done ## Make the environments and images of the tests, fetch Hudi
+prepared: $(VENV)/.dev $(VENV_SPARK4)/.done ## Make the environments and images of the tests, fetch Hudi, archive Spark's classes
 	$(BIN)/python -m tests.support.prepared
+	$(BIN)/python -m tests.support.spark_classes
+	$(VENV_SPARK4)/bin/python -m tests.support.spark_classes
 
 .PHONY: test
 test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, then the Spark part on PySpark 4

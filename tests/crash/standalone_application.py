@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import rli
 import rli_spark
 from rli import Step
-from tests.support.java import SHORT_LIVED
+from tests.support.java import SHORT_LIVED_SPARK
 
 RECORDS: Final = 3000
 
@@ -31,7 +31,7 @@ def main(master: str, folder: Path, worker: int) -> None:
         "spark.sql.shuffle.partitions": "4",
         "spark.rli.smallWriteBytes": "0",
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.executor.extraJavaOptions": SHORT_LIVED_SPARK,
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder.master(master)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.support.java import SHORT_LIVED
+from tests.support.java import SHORT_LIVED_SPARK
 from tests.support.spark import REPOSITORY
 from tests.support.waiting import eventually
 
@@ -28,7 +28,7 @@ MASTER_URL = re.compile(r"spark://127\.0\.0\.1:\d+")
 def daemon(name: str, log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process of Spark's own, a master or a worker."""
     home = Path(pyspark.__file__).parent
-    environment = {**environment_of_children(), "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED}
+    environment = {**environment_of_children(), "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED_SPARK}
     command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)

@@ -26,7 +26,7 @@ import rli
 import rli_spark
 from rli import Step
 from tests.spark.upsert_under_failure import driver_port
-from tests.support.java import SHORT_LIVED
+from tests.support.java import SHORT_LIVED_SPARK
 from tests.support.orders import serve
 from tests.support.tables import check_stored, stray_files
 from tests.support.waiting import eventually
@@ -43,8 +43,8 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
-    "spark.driver.extraJavaOptions": SHORT_LIVED,
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
+    "spark.driver.extraJavaOptions": SHORT_LIVED_SPARK,
+    "spark.executor.extraJavaOptions": SHORT_LIVED_SPARK,
     # Executors are all on one machine, so no task waits for another one that may be nearer to its data.
     "spark.locality.wait": "0",
     "spark.log.level": "ERROR",

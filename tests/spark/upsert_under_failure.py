@@ -29,7 +29,7 @@ from rli.index.record.entries.limits import IndexLimits
 from rli.table.table import opened_table
 from tests.spark.executor_deaths import Death, under
 from tests.support.indexes import limit_index
-from tests.support.java import SHORT_LIVED
+from tests.support.java import SHORT_LIVED_SPARK
 from tests.support.waiting import eventually
 
 _MASTERS = {
@@ -48,8 +48,8 @@ def session(scenario: str) -> SparkSession:
         "spark.rli.smallWriteBytes": "0",
         "spark.driver.memory": "1g",
         "spark.executor.memory": "512m",
-        "spark.driver.extraJavaOptions": SHORT_LIVED,
-        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.driver.extraJavaOptions": SHORT_LIVED_SPARK,
+        "spark.executor.extraJavaOptions": SHORT_LIVED_SPARK,
         "spark.log.level": "ERROR",
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
         "spark.speculation": str(scenario == "speculation").lower(),

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from rli_spark.planning.resources import SMALL_WRITE_BYTES
-from tests.support.java import SHORT_LIVED
+from tests.support.java import SHORT_LIVED_SPARK
 from tests.support.spark_packages import HUDI_BUNDLE, jar_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -33,7 +33,7 @@ _SETTINGS = {
     # Tests write few records. Those of small writes ask for them.
     SMALL_WRITE_BYTES: "0",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIVED}",
+    "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIVED_SPARK}",
 }
 
 HUDI_SETTINGS = {
