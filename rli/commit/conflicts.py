@@ -1,7 +1,8 @@
 """Conflicts: may a write still commit, although others committed after the snapshot that it builds on?
 
 It may if it would have done the same on top of them: nobody changed a file group that it read or wrote, nor a record
-key that it looked up and found absent, nor the table's schema while columns were added.
+key that it looked up and found absent, nor the table's schema while columns were added. Nor may another engine have planned to
+rewrite a file group that it writes.
 
 Two states are compared here, and nothing else is decided. The caller holds the lease and has synced the index, so
 that no commit is missing between the two. Whether a write in conflict is repeated is decided by
@@ -31,6 +32,7 @@ from rli.view.diff import changed_groups, undone_writes
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.paths import unpublished_file
+from rli.view.planned_rewrites import compacted_after
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -120,6 +122,28 @@ class PlannedCommit:
                 instants=instants,
                 remedy="write again",
             )
+
+    def require_no_planned_rewrite(self, current: Snapshot) -> None:
+        """Check the write against pending clusterings and compactions of other engines (P57). The caller holds the lease.
+
+        Args:
+            current: the state of the table now.
+
+        Raises:
+            ConflictError: one of them is going to rewrite a file group of this write.
+        """
+        planned = {**current.reserved, **compacted_after(current.timeline, self.instant)}
+        contested = sorted(self.change.groups & planned.keys())
+        if not contested:
+            return
+        instants = tuple(sorted({planned[group].time for group in contested}))
+        raise ConflictError(
+            "a pending clustering or compaction of another engine is going to rewrite file groups of this write: file "
+            f"groups={[f'{group.partition_path}/{group.file_id}' for group in contested[:_SAMPLE]]} "
+            f"instants={list(instants)}",
+            instants=instants,
+            remedy="let Hudi run that instant or roll it back, and write again",
+        )
 
     def require_same_deletes(self, current: Snapshot, now: Callable[[], DeletedKeys]) -> None:
         """Check the write, if it asked for deleted keys, against deletes that were committed or undone since (P42).

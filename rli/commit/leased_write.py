@@ -72,6 +72,7 @@ class LeasedWrite:
         change = self._change(accepted, table)
         planned = PlannedCommit(begun.instant, begun.state, change, accepted.journals, accepted.schema, accepted.read)
         planned.require_no_conflict(now, begun.tasks)
+        planned.require_no_planned_rewrite(now.snapshot)
         planned.require_same_deletes(now.snapshot, partial(begun.deleted_keys_of, now.snapshot))
         return CheckedWrite(begun, self._lease, table, now, accepted, change, prepared.files, self._promoted)
 

@@ -68,7 +68,7 @@ class PreparedWrite:
         return frozenset(group for result in self.results for group in result.replaces)
 
     def giving_way(self, before: Snapshot, now: Snapshot) -> PreparedWrite:
-        """This write without results that replace file groups changed by others in between.
+        """This write without results that replace file groups changed by others in between, or planned to be (P57).
 
         If no result would be left, all stay, and the check of conflicts names the other commits.
         """
@@ -76,7 +76,7 @@ class PreparedWrite:
         # lost if they stay as they are. Another write without one of its file groups would be half a request.
         if self.operation != CLUSTER:
             return self
-        changed = {change.group for change in changed_groups(before, now, self.replaced)}
+        changed = {change.group for change in changed_groups(before, now, self.replaced)} | now.reserved.keys()
         kept = [result for result in self.results if changed.isdisjoint(result.replaces)]
         return replace(self, results=kept or self.results)
 

@@ -22,6 +22,7 @@ from rli.view.file_listing import FileListing, FolderListing, MetadataListing
 from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
 from rli.view.key_columns import KeyColumns
+from rli.view.planned_rewrites import reserved_groups
 from rli.view.scan import SnapshotScan, wanted_columns
 from rli.view.second_look import Told, read_again
 from rli.view.skipping import Skipping
@@ -168,6 +169,15 @@ class Snapshot:
             if instant.action == "replacecommit":
                 found.update(dict.fromkeys(self.change(instant).replaced, instant.time))
         return found
+
+    @cached_property
+    def reserved(self) -> Mapping[FileGroupId, Instant]:
+        """File groups that pending clusterings of other engines replace, each with the instant of the clustering.
+
+        Raises:
+            CorruptTableError: a plan cannot be read; names the file.
+        """
+        return reserved_groups(self.timeline)
 
     def reader(self, file_slice: FileSlice) -> SliceReader:
         """Opens a file slice.

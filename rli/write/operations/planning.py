@@ -178,10 +178,12 @@ def _placements(
         return {}
     if isinstance(write.index, PlacesRecords):
         return write.index.placements(new, write.snapshot, replaced, saves=write.saves)
+    # A write into a file group of a pending clustering would be in conflict (P57).
+    avoided = replaced | write.snapshot.reserved.keys()
     return plan_placements(
         new,
         write.bytes_per_record(bytes_per_row),
-        [found for found in write.snapshot.slices.of_partitions(new) if found.group not in replaced],
+        [found for found in write.snapshot.slices.of_partitions(new) if found.group not in avoided],
         write.table.require_settings(),
         new_file_id,
         most_rewritten=most_rewritten,

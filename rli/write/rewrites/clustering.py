@@ -171,7 +171,8 @@ def first_regroupings(plan: Sequence[Regrouping], most_bytes: int) -> list[Regro
 
 
 def _by_sizes(snapshot: Snapshot, smaller_than: int | None) -> list[Regrouping]:
-    plan = plan_clustering(snapshot.slices.values(), snapshot.table.require_settings(), smaller_than)
+    free = (file_slice for group, file_slice in snapshot.slices.items() if group not in snapshot.reserved)
+    plan = plan_clustering(free, snapshot.table.require_settings(), smaller_than)
     file_ids = [new_file_id() for _ in plan]
     return [
         Regrouping(sources, (file_id,), SizedPlacement((file_id,), (1,)))
