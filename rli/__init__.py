@@ -85,6 +85,7 @@ from rli.tasks import TaskRunner
 from rli.view.explanation import PrunedCounts, PruningStep, ScanExplanation
 from rli.view.history import HistoryEntry
 from rli.write.buffered.writer import BufferedWriter
+from rli.write.operations.deduplicate import Deduplicated, RepeatedKey
 
 __version__ = _version("record-level-index")
 
@@ -104,6 +105,7 @@ __all__ = [
     "ConflictError",
     "CorruptIndexError",
     "CorruptTableError",
+    "Deduplicated",
     "Difference",
     "DroppedTable",
     "Durability",
@@ -152,6 +154,7 @@ __all__ = [
     "Receipt",
     "RecordExistsError",
     "RecordIndex",
+    "RepeatedKey",
     "RestoreResult",
     "RliError",
     "Scan",

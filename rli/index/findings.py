@@ -20,5 +20,5 @@ def count_findings(index: TableIndex, records: int) -> Iterator[Finding]:
             "counts",
             Verdict.PROBLEM,
             f"index and table hold different numbers of records: entries={entries} records={records}",
-            "run: rli index verify TABLE, then rli index repair TABLE",
+            "run: rli index verify TABLE. If it finds keys in several files: rli deduplicate TABLE, else rli index repair TABLE",
         )

@@ -123,7 +123,7 @@ def _require_once(keys: pa.ChunkedArray, scope: Scope) -> None:
     sample = several if scope is Scope.GLOBAL else scoped_keys.split(several)[1]
     raise CorruptTableError(
         f"record keys stand in the table more than once: scope={scope} keys={sample.to_pylist()}",
-        remedy="find them with rli index verify TABLE, delete these keys and insert their records again",
+        remedy="run: rli deduplicate TABLE",
     )
 
 

@@ -97,6 +97,15 @@ class VerifyReport:
     damaged: tuple[str, ...] = ()
 
     @property
+    def doubled(self) -> int:
+        """Records beyond the first one of a key that lives in several files, as far as the counts tell.
+
+        Of a file index, ``repeated`` says it. Beside writers at work, the counts do not tell.
+        """
+        # Each record that is not missing has an entry of its key, and each entry that does not dangle a record.
+        return 0 if self.newer else max(0, self.records - self.missing - self.entries + self.dangling)
+
+    @property
     def agrees(self) -> bool:
         """Whether index and table say the same, and no base file is damaged."""
         return not (self.missing or self.misplaced or self.dangling or self.repeated or self.damaged)

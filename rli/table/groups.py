@@ -17,6 +17,7 @@ from rli.table.metadata_of_table import MetadataOfTable
 from rli.table.opened import OpenTable
 from rli.table.versions import TableVersions
 from rli.tasks import TaskRunner
+from rli.write.operations.deduplicate import Deduplicated
 from rli.write.options import pass_over
 
 
@@ -74,6 +75,12 @@ class TableGroups:
         return self.maintenance.cluster(
             smaller_than=smaller_than, tasks=tasks, attempts=attempts, on_step=on_step, timeout=timeout
         )
+
+    def deduplicate(
+        self, *, attempts: int | None = None, dry_run: bool = False, on_step: Callable[[Step], None] = pass_over
+    ) -> Deduplicated:
+        """As ``maintenance.deduplicate``."""
+        return self.maintenance.deduplicate(attempts=attempts, dry_run=dry_run, on_step=on_step)
 
     def clean(self, keep_commits: int = 10, *, timeout: float | None = None, dry_run: bool = False) -> CleanResult:
         """As ``maintenance.clean``."""

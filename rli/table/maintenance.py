@@ -19,6 +19,8 @@ from rli.tasks import InProcess, TaskRunner
 from rli.view import paths
 from rli.view.definition import load_definition
 from rli.view.registration import has_index_of, stored_form
+from rli.write.engine.local import LocalEngine
+from rli.write.operations.deduplicate import Deduplicated, deduplicate
 from rli.write.options import WriteOptions, pass_over
 from rli.write.rewrites.clustering import cluster
 
@@ -77,6 +79,31 @@ class TableMaintenance:
                 patience=seconds,
             )
         )
+
+    def deduplicate(
+        self, *, attempts: int | None = None, dry_run: bool = False, on_step: Callable[[Step], None] = pass_over
+    ) -> Deduplicated:
+        """Remove surplus records of keys that stand in the table more than once; one record of each key stays.
+
+        No write of rli makes such records. Two inserts of one key at the same moment do, if the second one to commit is a writer of
+        Hudi: its check of conflicts compares file groups, not keys. The record with the greatest ordering value stays, of equal ones
+        the record of the latest commit. All key columns are read; memory grows with the repeated keys.
+
+        Args:
+            attempts: as for ``Table.upsert``.
+            dry_run: only tell what would be removed.
+            on_step: as for ``Table.upsert``.
+
+        Example:
+            >>> table.maintenance.deduplicate(dry_run=True).keys
+            0
+
+        Raises:
+            SettingsError: the index computes the file group of each record (``bucket:``, ``consistent-bucket:``).
+            RliError: otherwise as for ``Table.upsert``.
+        """
+        options = WriteOptions.of(attempts, None, None, on_step, dry_run=dry_run)
+        return self._opened.write_with(lambda definition, index: deduplicate(definition, index, LocalEngine(), options))
 
     def clean(self, keep_commits: int = 10, *, timeout: float | None = None, dry_run: bool = False) -> CleanResult:
         """Remove the base files that only readers of older commits need, and what rli kept to roll those back.

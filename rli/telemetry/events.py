@@ -265,6 +265,11 @@ SYNC_DONE: Final = _event(
 SYNC_FOREIGN: Final = _event(
     "sync.foreign", logging.INFO, "following commits of another engine", "table", "instants", "file_groups"
 )
+SYNC_REPEATED: Final = _event(
+    "sync.repeated", logging.ERROR,
+    "another engine inserted record keys that the table held already: `rli deduplicate TABLE` leaves one record of each",
+    "table", "instants", "keys", "sample", "file_group",
+)  # fmt: skip
 SYNC_WAITING: Final = _event(
     "sync.waiting", logging.INFO, "a look-up is waiting until the index has seen commits", "table", "index", "unapplied",
     "withdrawn",

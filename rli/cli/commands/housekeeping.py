@@ -23,6 +23,7 @@ from rli.durations import duration_text
 from rli.settings import Maintenance
 from rli.sizes import human_bytes
 from rli.table.dropping import require_table
+from rli.write.operations.deduplicate import RepeatedKey
 
 _NAMED: Final = 5
 
@@ -30,6 +31,7 @@ _NAMED: Final = 5
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     add_command(app, clean, "rli clean trips", "rli clean trips --keep 24 --dry-run")
+    add_command(app, deduplicate, "rli deduplicate trips --dry-run", "rli deduplicate trips --json")
     add_command(app, maintenance, "rli maintenance trips", "rli maintenance trips --off")
     add_command(app, tombstones, "rli tombstones trips", "rli tombstones trips --keep 30d")
     add_command(app, archive, "rli archive trips", "rli archive trips --keep 100 --json")
@@ -61,6 +63,37 @@ def clean(
             }
         ),
     )
+
+
+def deduplicate(
+    table: TableArgument,
+    *,
+    index: IndexOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove surplus records of keys that stand in the table more than once.
+
+    No write of rli makes such records. A writer of Hudi does if it inserts a key at the same moment as another writer. The record with the greatest ordering value stays, of equal ones the record of the latest commit.
+    """
+    done = rli.open_table(table, index=index).maintenance.deduplicate(dry_run=dry_run)
+    report(
+        done,
+        as_json=as_json,
+        render=lambda: print_facts(
+            {
+                "keys in the table more than once": f"{done.keys:,}",
+                f"records {'to remove' if dry_run else 'removed'}": f"{done.records_removed:,}",
+                **{f"key {found.key}": _kept_and_removed(found) for found in done.repeated[:_NAMED]},
+                "instant": done.instant or _why_no_instant("no key is repeated", dry_run=dry_run),
+            }
+        ),
+    )
+
+
+def _kept_and_removed(found: RepeatedKey) -> str:
+    gone = ", ".join(f"{path or 'the table'} at {instant}" for path, instant in found.removed)
+    return f"stays in {found.kept or 'the table'}, written at {found.kept_instant}; without {gone}"
 
 
 def archive(

@@ -217,6 +217,7 @@ def _print_differences(found: VerifyReport, table: str, *, repaired: bool = Fals
             "placed elsewhere": found.misplaced,
             "without a record": found.dangling,
             **({"twice in a file": found.repeated} if found.repeated else {}),
+            **({"in several files": found.doubled} if found.doubled else {}),
             **({"changed meanwhile, not compared": found.newer} if found.newer else {}),
             **({"for example": ", ".join(found.sample)} if found.sample else {}),
             **({"damaged files": "\n".join(found.damaged)} if found.damaged else {}),
@@ -229,6 +230,8 @@ def _advice(found: VerifyReport, table: str) -> str:
     # No index is repaired by the records of a damaged file.
     if found.damaged:
         return "restore the damaged files from a backup, then verify again"
+    if found.doubled or found.repeated:
+        return with_table("rli deduplicate TABLE", table)
     return with_table("rli index repair TABLE", table)
 
 

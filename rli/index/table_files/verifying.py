@@ -1,26 +1,14 @@
-"""Finding record keys that stand in a table more than once, in bounded memory."""
+"""Verifying an index that reads the table's own files: do its keys stand in them once?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
-
-from rli.codec.key_codec import hash_keys
+from rli.index.repeats import find_repeats
 from rli.index.reports import VerifyReport
 from rli.model import Scope
-from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
-KEYS_PER_PASS: Final = 8_000_000
-"""Hashes of about so many keys are in memory at a time; a larger table is read in several passes."""
-
-_SEEDS: Final = (0x73696D70, 0x6C650001)
 _SAMPLE: Final = 10
 
 
@@ -34,61 +22,9 @@ def verify_keys(snapshot: Snapshot, scope: Scope) -> VerifyReport:
     Raises:
         CorruptTableError: a base file is missing or damaged.
     """
-    ordered = sorted(snapshot.slices.values(), key=lambda file_slice: (file_slice.group, file_slice.instant))
-    parts = [ordered] if scope is Scope.GLOBAL else [list(part) for _, part in groupby(ordered, key=_partition_of)]
     rows, repeated, sample = 0, 0, list[str]()
-    for part in parts:
-        count = sum(_rows_of(snapshot, file_slice) for file_slice in part)
-        rows += count
-        passes = -(-count // KEYS_PER_PASS)
-        for number in range(passes):
-            counted, named = _repeated(snapshot, part, passes, number)
-            repeated += counted
-            sample.extend(named[: _SAMPLE - len(sample)])
+    for found in find_repeats(snapshot, scope):
+        rows += found.records
+        repeated += found.surplus
+        sample += found.keys.slice(0, _SAMPLE - len(sample)).to_pylist()
     return VerifyReport(rows, rows, 0, 0, 0, tuple(sample), repeated=repeated)
-
-
-def _partition_of(file_slice: FileSlice) -> str:
-    return file_slice.group.partition_path
-
-
-def _rows_of(snapshot: Snapshot, file_slice: FileSlice) -> int:
-    with snapshot.reader(file_slice) as reader:
-        return reader.rows
-
-
-def _repeated(snapshot: Snapshot, slices: Sequence[FileSlice], passes: int, number: int) -> tuple[int, list[str]]:
-    """Of the keys of one pass, how many records have the key of another one, and some of these keys."""
-    hashes = [found for _, found in _keys_of_pass(snapshot, slices, passes, number)]
-    ordered = np.sort(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
-    suspicious = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if not len(suspicious):
-        return 0, []
-    # Two keys may have one hash: the keys themselves tell.
-    suspects = (
-        keys.filter(pa.array(np.isin(found, suspicious)))
-        for keys, found in _keys_of_pass(snapshot, slices, passes, number)
-    )
-    return _count_repeated(suspects)
-
-
-def _count_repeated(batches: Iterable[pa.Array]) -> tuple[int, list[str]]:
-    keys = pa.concat_arrays([pa.array([], pa.string()), *batches])
-    counts = pc.value_counts(keys)
-    several = counts.filter(pc.greater(counts.field("counts"), 1))
-    beyond_first = (pc.sum(several.field("counts")).as_py() or 0) - len(several)
-    return beyond_first, several.field("values").slice(0, _SAMPLE).to_pylist()
-
-
-def _keys_of_pass(
-    snapshot: Snapshot, slices: Sequence[FileSlice], passes: int, number: int
-) -> Iterator[tuple[pa.Array, NDArray[np.uint64]]]:
-    """The keys that one pass looks at, in batches, and their hashes of 64 bits."""
-    for file_slice in slices:
-        for keys in snapshot.record_keys(file_slice):
-            high, low = (hash_keys(keys, seed).astype(np.uint64) for seed in _SEEDS)
-            found = (high << np.uint64(32)) | low
-            if passes > 1:
-                chosen = low % np.uint64(passes) == number
-                keys, found = keys.filter(pa.array(chosen)), found[chosen]  # noqa: PLW2901
-            yield keys, found

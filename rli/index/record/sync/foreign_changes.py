@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.codec import entries as codec
 from rli.codec.key_arrays import joined_texts
 from rli.errors import IndexNotReadyError
 from rli.file_group.merge import newest_records
@@ -19,9 +21,13 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
 from rli.index.record.sync.written_keys import live_records, place_by_commit_time
 from rli.locations import LocationUpdate
+from rli.model import FileGroupId
+from rli.telemetry import events
 from rli.view.diff import GroupChange, first_changes, was_cleaned
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
+
+_SAMPLE: Final = 10
 
 
 def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[str]) -> list[GroupChange]:
@@ -102,8 +108,39 @@ def apply_group_change(snapshot: Snapshot, index: StoredEntries, record: LogReco
     came = keys.after.filter(pc.invert(pc.is_in(keys.after, value_set=keys.before)))
     if not len(came):
         return
+    _tell_repeats(snapshot, index, record, change.group, came)
     position = record.located_at.index(change.after.instant, 1)
     index.apply(LocationUpdate.placing(came, change.group), log, record.first_sequence + position)
+
+
+def _tell_repeats(
+    snapshot: Snapshot, index: StoredEntries, record: LogRecord, group: FileGroupId, came: pa.Array
+) -> None:
+    """Log keys that came into a file group, and that another live file group holds, too.
+
+    Writers of Hudi compare file groups, so two of them may insert one key at the same moment, or one of them and rli.
+    """
+    entries = index.get(index.codec.stored_keys_in(group.partition_path, came))
+    older = codec.is_live(entries) & (codec.sequences(entries) < record.first_sequence)
+    if not older.any():
+        return
+    known = index.locations(came.filter(pa.array(older)), entries[older])
+    sought, held = known.column("record_key"), list[pa.Array]()
+    places = (known.column(name).to_pylist() for name in ("partition_path", "file_id"))
+    for place in sorted({FileGroupId(*place) for place in zip(*places, strict=True)} - {group}):
+        # A key that moved has left its former file group.
+        file_slice = snapshot.slices.get(place)
+        if file_slice is not None:
+            held += (keys.filter(pc.is_in(keys, value_set=sought)) for keys in snapshot.record_keys(file_slice))
+    repeated = pa.concat_arrays([pa.array([], pa.string()), *held]).unique()
+    if len(repeated):
+        events.SYNC_REPEATED.log(
+            table=snapshot.table.location,
+            instants=record.instants,
+            keys=len(repeated),
+            sample=repeated.slice(0, _SAMPLE).to_pylist(),
+            file_group=f"{group.partition_path}/{group.file_id}",
+        )
 
 
 @dataclass(frozen=True)

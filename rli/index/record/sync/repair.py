@@ -41,7 +41,7 @@ def repair(look: Callable[[], State], index: StoredEntries, tasks: TaskRunner) -
         What was wrong; None if something was committed meanwhile, or a server of the index was replaced: repair again.
 
     Raises:
-        CorruptTableError: a base file holds a record key twice.
+        CorruptTableError: the table holds a record key twice.
         SettingsError: the index keeps digests, and some of them have no record.
     """
     applied = index.store.applied()
@@ -57,6 +57,12 @@ def repair(look: Callable[[], State], index: StoredEntries, tasks: TaskRunner) -
                 "a record-level index needs keys that are unique in the table: delete these keys and insert their "
                 "records again"
             ),
+        )
+    if report.doubled:
+        raise CorruptTableError(
+            f"record keys stand in more than one file: table={snapshot.table.location} records={report.doubled} "
+            f"sample={list(report.sample)}",
+            remedy="run: rli deduplicate TABLE, then repair the index again",
         )
     if report.dangling and index.settings.key_mode is KeyMode.DIGEST:
         raise SettingsError(

@@ -1,0 +1,282 @@
+"""Removing the surplus records of keys that stand in the table more than once; one record of each key stays.
+
+No write of rli makes such records. A writer of Hudi may: its check of conflicts compares file groups, and two inserts of one key at
+the same moment share none.
+
+Each file group with a surplus record is rewritten without the records of the repeated keys. The records that stay come into a new file
+group of their partition. So the journals say of each key where it is, whichever of its records the index had known.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from secrets import randbelow
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.commit.conflicts import ReadSet
+from rli.commit.prepared_write import PreparedWrite
+from rli.commit.write_basis import WriteBasis
+from rli.errors import SettingsError
+from rli.file_group import work_rows
+from rli.file_group.merge import newest_records
+from rli.file_group.work_rows import Change
+from rli.file_group.writer import FileGroupTarget, write_file_groups
+from rli.filters.filter import Filter
+from rli.hudi.file_names import new_file_id
+from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns
+from rli.hudi.table_features import require_writable
+from rli.index.contract import TableIndex
+from rli.index.placing import PlacesRecords
+from rli.index.repeats import Repeats, find_repeats
+from rli.model import CommitResult, FileGroupId, Step, WriteCounts
+from rli.view.definition import TableDefinition
+from rli.view.lost_files import require_files
+from rli.write.engine.contract import Engine
+from rli.write.operations.operation import written
+from rli.write.options import WriteOptions
+
+_TOKENS: Final = 2**31
+"""Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
+
+_MOST_TOLD: Final = 1_000
+_COPY: Final = (RECORD_KEY, COMMIT_TIME)
+_PLACE: Final = (work_rows.PRIOR_PARTITION_PATH, work_rows.PRIOR_FILE_ID, work_rows.PRIOR_INSTANT)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedKey:
+    """A record key that stood in the table more than once.
+
+    Attributes:
+        key: the record key.
+        kept: partition path of the record that stays.
+        kept_instant: the commit that wrote this record.
+        removed: partition path and commit of each record that goes.
+    """
+
+    key: str
+    kept: str
+    kept_instant: str
+    removed: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deduplicated:
+    """What ``Table.deduplicate`` did, or would do.
+
+    Attributes:
+        instant: of the commit; None if no key is repeated, and in a dry run.
+        keys: record keys that stood in the table more than once.
+        records_removed: their records without the one that stays for each key.
+        repeated: the keys, 1,000 at most, in their order.
+        dry_run: whether nothing was written.
+    """
+
+    instant: str | None
+    keys: int
+    records_removed: int
+    repeated: tuple[RepeatedKey, ...]
+    dry_run: bool = False
+
+
+def deduplicate(table: TableDefinition, index: TableIndex, engine: Engine, options: WriteOptions) -> Deduplicated:
+    """Remove surplus records of repeated keys; see ``Table.deduplicate``.
+
+    Args:
+        table: the definition as it is stored now.
+        index: of the table.
+        engine: does the work.
+        options: of the write.
+
+    Raises:
+        SettingsError: the index computes the file group of each record.
+    """
+    require_writable(table.properties)
+    if isinstance(index, PlacesRecords):
+        raise SettingsError(
+            "the index computes the file group of each record, so that a record cannot be put elsewhere: "
+            f"table={table.location} index={index.url}",
+            remedy="first give the table another kind of index: rli index migrate TABLE --to simple:",
+        )
+    operation = Deduplication()
+    result: CommitResult = written(
+        operation.name,
+        table,
+        index,
+        engine,
+        partial(operation.prepare, engine=engine),
+        options=options,
+        caller=options.caller,
+    )
+    return Deduplicated(
+        result.instant, result.moved, result.deleted, tuple(operation.repeated[:_MOST_TOLD]), dry_run=result.dry_run
+    )
+
+
+@dataclass(slots=True)
+class Deduplication:
+    """The work of each attempt.
+
+    Attributes:
+        repeated: what the last attempt has found.
+    """
+
+    name: ClassVar[str] = "UPSERT"
+
+    repeated: list[RepeatedKey] = field(default_factory=list)
+
+    def prepare(self, write: WriteBasis, engine: Engine) -> PreparedWrite:
+        """Rewrite the file groups with repeated keys; may be called again for another attempt.
+
+        Args:
+            write: the attempt, or a dry run.
+            engine: does the work.
+
+        Raises:
+            CorruptTableError: a file is lost or damaged.
+        """
+        require_files(write.snapshot)
+        schema = write.snapshot.schema or pa.schema([])
+        copies = [_copies(write, schema, found) for found in find_repeats(write.snapshot, write.index.scope)]
+        # Of each key the record that stays, and all of its records.
+        chosen = [(part.take(pa.array(_newest(part, write))), part) for part in copies if part.num_rows]
+        write.on_step(Step.TAGGED)
+        self.repeated = [key for stays, part in chosen for key in _told(stays, part)]
+        work = _Work.of(write, schema, chosen)
+        # The record that stays was chosen before: no ordering value is compared.
+        context = write.context(schema, is_flushed=engine.flushes_in_tasks)
+        context = replace(context, ordering_field=None, skips_unchanged=False)
+        write.on_step(Step.RESOLVED)
+        results = write_file_groups(context, work.targets, work.rows, work.counts) if work.targets else []
+        write.on_step(Step.WRITTEN)
+        removed = WriteCounts(deleted=sum(part.num_rows - stays.num_rows for stays, part in chosen))
+        read = ReadSet(frozenset(target.group for target in work.targets))
+        return PreparedWrite(results, schema, self.name, removed, read, is_flushed=engine.flushes_in_tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Work rows by file group; see ``write_file_groups``."""
+
+    targets: Sequence[FileGroupTarget]
+    rows: pa.Table
+    counts: Sequence[int]
+
+    @classmethod
+    def of(cls, write: WriteBasis, schema: pa.Schema, chosen: Iterable[tuple[pa.Table, pa.Table]]) -> _Work:
+        """All records of repeated keys leave their file groups; those that stay come into a new one of their partition.
+
+        Args:
+            write: the attempt.
+            schema: of the table.
+            chosen: of each part of the table the records that stay, and all records.
+        """
+        leaving: dict[FileGroupId, list[pa.Array]] = defaultdict(list)
+        coming: dict[str, list[pa.Table]] = defaultdict(list)
+        for stays, part in chosen:
+            for group, records in _by_group(part):
+                leaving[group].append(records.column(RECORD_KEY).combine_chunks().unique())
+            for path in stays.column(work_rows.PRIOR_PARTITION_PATH).unique().to_pylist():
+                coming[path].append(stays.filter(pc.equal(stays.column(work_rows.PRIOR_PARTITION_PATH), path)))
+        slices = write.snapshot.slices.of_groups(leaving)
+        targets = [FileGroupTarget(group, slices[group], _token()) for group in sorted(leaving)]
+        rows = [_departures(schema, target.group, leaving[target.group]) for target in targets]
+        for path, records in sorted(coming.items()):
+            targets.append(FileGroupTarget(FileGroupId(path, new_file_id()), None, _token()))
+            rows.append(_arrivals(schema, targets[-1].group, pa.concat_tables(records)))
+        whole = pa.concat_tables([work_rows.work_schema(schema).empty_table(), *rows])
+        return cls(targets, whole, [table.num_rows for table in rows])
+
+
+def _copies(write: WriteBasis, schema: pa.Schema, found: Repeats) -> pa.Table:
+    """The records of repeated keys: ``_COPY``, ``_PLACE`` and the columns of the table."""
+    whole = pa.schema([*(pa.field(name, pa.string()) for name in (*_COPY, *_PLACE)), *schema])
+    if not len(found.keys):
+        return whole.empty_table()
+    passes = Filter.of(pc.field(RECORD_KEY).isin(found.keys), with_meta_columns(schema))
+    scan = write.snapshot.scan([*_COPY, *schema.names])
+    parts = [whole.empty_table()]
+    for file_slice in found.slices:
+        read = replace(scan, slices={file_slice.group: file_slice}, filter=passes).to_table()
+        place = (
+            pa.repeat(pa.scalar(name, pa.string()), read.num_rows) for name in (*file_slice.group, file_slice.instant)
+        )
+        columns = dict(zip((*read.column_names, *_PLACE), (*read.columns, *place), strict=True))
+        parts.append(pa.table([columns[name] for name in whole.names], schema=whole))
+    copies = pa.concat_tables(parts).combine_chunks()
+    if write.expired_before is not None:
+        # To a write, they are as absent.
+        copies = copies.filter(pc.greater_equal(copies.column(COMMIT_TIME), write.expired_before))
+    counts = pc.value_counts(copies.column(RECORD_KEY).combine_chunks())
+    several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+    return copies.filter(pc.is_in(copies.column(RECORD_KEY), value_set=several))
+
+
+def _newest(copies: pa.Table, write: WriteBasis) -> NDArray[np.intp]:
+    """The positions of the records that stay: the greatest ordering value, then the latest commit; of equals, the last file."""
+    ordering = write.table.properties.ordering_field
+    names = [COMMIT_TIME, work_rows.PRIOR_FILE_ID]
+    if ordering is not None:
+        # A record without an ordering value is older than all others.
+        copies = copies.append_column(work_rows.ORDERING, pc.is_valid(copies.column(ordering)).cast(pa.int8()))
+        names = [work_rows.ORDERING, ordering, *names]
+    order = pc.sort_indices(copies, sort_keys=[(name, "ascending") for name in names]).to_numpy()
+    # Of each key the last one in this order.
+    last = newest_records(copies.column(RECORD_KEY).combine_chunks().take(pa.array(order)), None)
+    return np.sort(order if last is None else order[last])
+
+
+def _told(stays: pa.Table, copies: pa.Table) -> Iterator[RepeatedKey]:
+    path = work_rows.PRIOR_PARTITION_PATH
+    names = (RECORD_KEY, path, COMMIT_TIME, work_rows.PRIOR_FILE_ID)
+    others: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for key, *place in zip(*(copies.column(name).to_pylist() for name in names), strict=True):
+        others[key].append(tuple(place))
+    for key, *place in sorted(zip(*(stays.column(name).to_pylist() for name in names), strict=True)):
+        others[key].remove(tuple(place))
+        yield RepeatedKey(key, place[0], place[1], tuple((where, commit) for where, commit, _ in others[key]))
+
+
+def _by_group(copies: pa.Table) -> Iterator[tuple[FileGroupId, pa.Table]]:
+    names = copies.select(list(_PLACE[:2])).group_by(list(_PLACE[:2])).aggregate([])
+    for path, file_id in zip(*(names.column(name).to_pylist() for name in _PLACE[:2]), strict=True):
+        is_here = pc.and_(pc.equal(copies.column(_PLACE[0]), path), pc.equal(copies.column(_PLACE[1]), file_id))
+        yield FileGroupId(path, file_id), copies.filter(is_here)
+
+
+def _departures(schema: pa.Schema, group: FileGroupId, keys: Iterable[pa.Array]) -> pa.Table:
+    leaving = pa.concat_arrays([*keys])
+    return _work_rows(schema, group, leaving, Change.MOVE_OUT, {})
+
+
+def _arrivals(schema: pa.Schema, group: FileGroupId, records: pa.Table) -> pa.Table:
+    columns = {name: records.column(name) for name in (*_PLACE, *schema.names)}
+    return _work_rows(schema, group, records.column(RECORD_KEY), Change.MOVE_IN, columns)
+
+
+def _work_rows(
+    schema: pa.Schema, group: FileGroupId, keys: pa.Array, change: Change, columns: Mapping[str, pa.ChunkedArray]
+) -> pa.Table:
+    """Work rows of a file group; columns that are not given are null."""
+    own = {
+        work_rows.RECORD_KEY: keys,
+        work_rows.CHANGE: pa.repeat(pa.scalar(int(change), pa.int8()), len(keys)),
+        work_rows.PARTITION_PATH: pa.repeat(pa.scalar(group.partition_path, pa.string()), len(keys)),
+        work_rows.FILE_ID: pa.repeat(pa.scalar(group.file_id, pa.string()), len(keys)),
+        work_rows.WANTED_PARTITION_PATH: pa.repeat(pa.scalar(group.partition_path, pa.string()), len(keys)),
+        **columns,
+    }
+    whole = work_rows.work_schema(schema)
+    return pa.table([own.get(field.name, pa.nulls(len(keys), field.type)) for field in whole], schema=whole)
+
+
+def _token() -> str:
+    return f"{randbelow(_TOKENS)}-0-0"
