@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -80,6 +81,18 @@ class HudiEngine:
         """The rows of a Spark SQL statement, each value as text."""
         result: list[list[str]] = self._order("sql", statement=statement)
         return result
+
+    def pause(self) -> None:
+        """Stop the process with its JVM for a while."""
+        self._process.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a process that was stopped go on."""
+        self._process.send(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill the process with its JVM, in the middle of an order, if there is one."""
+        self._process.send(signal.SIGKILL)
 
     def close(self) -> None:
         """End the process."""

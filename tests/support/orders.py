@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -45,15 +46,21 @@ class OrderedProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                # Its children get its signals, too.
+                start_new_session=True,
             )
 
     def order(self, operation: str, **arguments: Any) -> Any:
         """Have an operation done; its result. Raises ``OrderError`` if it fails."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"operation": operation, **arguments}) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        try:
+            self._process.stdin.write(json.dumps({"operation": operation, **arguments}) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            line = ""
+        else:
+            line = self._process.stdout.readline()
         if not line:
             raise OrderError(f"the process ended: module={self._module}\n{self._log.read_text()[-_LOG_SHOWN:]}")
         answer = json.loads(line)
@@ -65,6 +72,11 @@ class OrderedProcess:
         """End the process."""
         self._process.communicate()
         self._logs.cleanup()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the process and to the processes that it has started, if it lives."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, number)
 
     def __enter__(self) -> Self:
         return self
