@@ -42,6 +42,7 @@ NAMES: Final = (
     "stream_state",
     "peers",
     "kinds",
+    "beside_hudi",
 )
 """Each is a module of this package with ``run(folder, *, quick)``."""
 

@@ -26,6 +26,7 @@ from rli.errors import LeaseBusyError
 from tests.support.children import pipe, start_child
 from tests.support.histories import SCHEMA, Layout, Row, trip
 from tests.support.hudi import HUDI_VERSIONS, HudiEngine, HudiError
+from tests.support.hudi_locks import FILE_LOCK
 from tests.support.hudi_options import write_options
 from tests.support.meta_columns import without_meta_columns
 from tests.support.rows import sorted_rows
@@ -36,13 +37,6 @@ SHARED_CITIES: Final = ("Oslo", "Rome", "Lima")
 KEYS_OF_A_CITY: Final = 8
 BATCHES_BEFORE_DEATH: Final = 2
 KILLED_AT: Final = (Step.REQUESTED, Step.WRITTEN, Step.LEASED, Step.PROMOTED, Step.PUBLISHED)
-_LOCKED: Final = {
-    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-    "hoodie.clean.failed.writes.policy": "LAZY",
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
-    "hoodie.write.lock.client.num_retries": "600",
-    "hoodie.write.lock.client.wait_time_ms_between_retry": "150",
-}
 _WITHOUT_METADATA: Final = {"hoodie.metadata.enable": "false"}
 _WITHOUT_SERVICES: Final = {"hoodie.keep.min.commits": "1000", "hoodie.keep.max.commits": "1100"}
 _WITH_SERVICES: Final = {
@@ -132,7 +126,7 @@ class Scene:
 
     def options_of(self, engine: HudiEngine) -> dict[str, str]:
         """The options of a writer of Hudi."""
-        chosen = {**write_options(engine, BY_CITY, index=self.hudi_index), **_LOCKED}
+        chosen = {**write_options(engine, BY_CITY, index=self.hudi_index), **FILE_LOCK}
         if self.version != 6:
             chosen |= {"hoodie.write.table.version": str(self.version)}
         if self.has_deaths:

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
@@ -16,6 +16,15 @@ from tests.support.java import SHORT_LIVED
 from tests.support.spark_packages import HUDI_BUNDLE, jar_of
 
 _PATIENCE_MILLISECONDS = 20
+
+FILE_LOCK: Final = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    "hoodie.write.lock.client.num_retries": "600",
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "60",
+}
+"""Options of a writer of Hudi that shares a lock file with others."""
 
 
 class HudiLock:
