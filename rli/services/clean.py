@@ -30,7 +30,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.publication.fence import Fence, remove_unfinished_drafts
 from rli.publication.instants import TableInstant
-from rli.services.expired_writes import roll_back_expired
+from rli.services.expired_writes import is_at_work, roll_back_expired
 from rli.services.planned import PlannedService
 from rli.services.undo_plan import planned_files
 from rli.telemetry import events, metrics
@@ -149,9 +149,12 @@ def _require_kept(keep_commits: int) -> None:
 
 
 def finish_cleans(table: TableDefinition, fence: Fence) -> None:
-    """Carry out cleans that were planned, by whichever engine, and not completed; the caller holds the lease."""
+    """Carry out cleans that were planned, by whichever engine, and not completed; the caller holds the lease.
+
+    On a table that shares a lock with writers of Hudi, cleans of Hudi are left to Hudi for a day (``is_at_work``).
+    """
     for instant in table.load_timeline().pending:
-        if instant.action == Action.CLEAN:
+        if instant.action == Action.CLEAN and not is_at_work(table, instant):
             CLEAN.finish(TableInstant(table, instant.time, Action.CLEAN), fence)
 
 
@@ -160,7 +163,7 @@ def after_cleans(snapshot: Snapshot) -> tuple[Timeline, frozenset[str]]:
     plans = {
         instant: TableInstant(snapshot.table, instant.time, Action.CLEAN).plan()
         for instant in snapshot.timeline.pending
-        if instant.action == Action.CLEAN
+        if instant.action == Action.CLEAN and not is_at_work(snapshot.table, instant)
     }
     # One without a plan is removed.
     instants = [

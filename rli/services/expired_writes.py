@@ -1,7 +1,8 @@
-"""Rollback of writes of Hudi whose process died, on tables that share a lock with Hudi's writers.
+"""What dead processes of Hudi left on tables that share a lock with Hudi's writers; what a living one may be at is left alone.
 
-Hudi's own writers do the same before a clean (``hoodie.clean.failed.writes.policy=LAZY``). Without this rollback, a table that Hudi
-does not write any more would keep the files of such a write, and all instants after it, for ever.
+Their writes are rolled back, and their rollbacks carried out. Hudi's own writers do the same before a clean
+(``hoodie.clean.failed.writes.policy=LAZY``). Without this, a table that Hudi does not write any more would keep the files of such a
+write, and all instants after it, for ever.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
     """
     if not is_lock_named(table.properties.raw):
         return
+    for instant in table.load_timeline().pending:
+        if instant.action == Action.ROLLBACK and not is_at_work(table, instant):
+            _finish_rollback(TableInstant(table, instant.time, Action.ROLLBACK), fence)
     for instant in expired_writes(table):
         snapshot = Snapshot.now(table)
         rollback = ROLLBACK.announce(_plan(snapshot, instant), snapshot.timeline, fence)
@@ -43,6 +47,20 @@ def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
         drop_pending_deltacommit(table.storage, table.timeline_layout, instant.time)
         ROLLBACK.finish(rollback, fence)
         Heartbeats(table.storage, has_metadata_table=bool(table.properties.metadata_partitions)).remove(instant.time)
+
+
+def is_at_work(table: TableDefinition, instant: Instant) -> bool:
+    """Whether a pending clean or rollback may be carried out by a living process of Hudi, on a table that shares a lock.
+
+    Hudi gives no heartbeats for them, and does not hold the lock meanwhile. So they count as left behind after a day.
+    """
+    if not is_lock_named(table.properties.raw):
+        return False
+    # Those of rli are carried out under the lease, which the caller has.
+    if table.storage.exists(paths.announcement(instant.time, instant.action)):
+        return False
+    pending_paths = TableInstant(table, instant.time, instant.action).pending_paths
+    return not is_silent(table.storage, pending_paths, instant.time)
 
 
 def expired_writes(table: TableDefinition) -> list[Instant]:
@@ -61,6 +79,11 @@ def expired_writes(table: TableDefinition) -> list[Instant]:
         and not table.storage.exists(paths.journal_folder(instant.time))
         and is_silent(table.storage, TableInstant(table, instant.time, instant.action).pending_paths, instant.time)
     ]
+
+
+def _finish_rollback(rollback: TableInstant, fence: Fence) -> None:
+    if rollback.plan():
+        ROLLBACK.finish(rollback, fence)
 
 
 def _plan(snapshot: Snapshot, instant: Instant) -> bytes:

@@ -12,7 +12,9 @@ import pytest
 
 from rli import LeaseLostError, SettingsError, Step, Table, UnsupportedTableError, create_table, open_table
 from rli.errors import LeaseBusyError
+from rli.hudi.timeline.clean_metadata import CleanPlan
 from rli.hudi.timeline.instant import Action
+from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.publication.instants import TableInstant
 from rli.table.table import opened_table
 
@@ -207,3 +209,54 @@ def test_dead_write_stays_without_lock(tmp_path: Path) -> None:
     pending = dead_write(table, silent_seconds=1000)
     table.clean()
     assert [instant.time for instant in table.timeline() if not instant.is_completed] == [pending]
+
+
+def planned_by_hudi(table: Table, action: Action, plan: bytes) -> str:
+    """A service of Hudi that has begun: its plan is on the timeline."""
+    time_of_plan = str(int(table.timeline()[-1].time) + 1)
+    timeline = Path(table.location, ".hoodie")
+    (timeline / f"{time_of_plan}.{action}.requested").write_bytes(plan)
+    (timeline / f"{time_of_plan}.{action}.inflight").write_bytes(plan)
+    return time_of_plan
+
+
+def age_by_a_day(table: Table, instant: str) -> None:
+    yesterday = time.time() - 90_000
+    for file in Path(table.location, ".hoodie").glob(f"{instant}*"):
+        os.utime(file, (yesterday, yesterday))
+
+
+def test_clean_of_hudi_is_left_alone(tmp_path: Path) -> None:
+    table = locked(tmp_path)
+    first = table.upsert(ROWS).instant
+    last = table.upsert(ROWS.set_column(2, "ts", [[2, 2]])).instant
+    assert first is not None
+    assert last is not None
+    old = str(next(Path(table.location, "Rome").glob(f"*{first}.parquet")))
+    planned = planned_by_hudi(table, Action.CLEAN, CleanPlan(last, "commit", last, {"Rome": (old,)}).to_avro())
+    table.clean(keep_commits=1, dry_run=True)
+    table.clean(keep_commits=1)
+    table.archive(keep_commits=1)
+    assert [instant.time for instant in table.timeline() if not instant.is_completed] == [planned]
+    assert Path(old).exists()
+    age_by_a_day(table, planned)
+    table.clean(keep_commits=1)
+    assert [instant.time for instant in table.timeline() if instant.action == Action.CLEAN] == [planned]
+    assert not Path(old).exists()
+
+
+def test_rollback_of_dead_hudi_is_finished(tmp_path: Path) -> None:
+    table = locked(tmp_path)
+    table.upsert(ROWS)
+    dead = dead_write(table, silent_seconds=130)
+    [file] = Path(table.location).glob(f"*/*{dead}.parquet")
+    rollback = planned_by_hudi(
+        table, Action.ROLLBACK, RollbackPlan(dead, "commit", {file.parent.name: (str(file),)}).to_avro()
+    )
+    table.clean()
+    assert [instant.time for instant in table.timeline() if not instant.is_completed] == [dead, rollback]
+    age_by_a_day(table, rollback)
+    table.clean()
+    assert [instant.time for instant in table.timeline() if not instant.is_completed] == []
+    assert not file.exists()
+    assert table.verify_index().agrees

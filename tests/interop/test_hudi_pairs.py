@@ -1,0 +1,90 @@
+"""One key that Hudi and rli insert at the same moment: one insert wins if rli commits last, else the pair is told and healed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rli import Step, Table
+from tests.support.at_once import Scene, as_table
+from tests.support.histories import Row, trip
+from tests.support.hudi import HudiEngine
+from tests.support.hudi_options import newest_only
+from tests.support.meta_columns import without_meta_columns
+from tests.support.rows import sorted_rows
+
+pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P57")]
+
+PATIENCE_SECONDS = 60.0
+
+
+def write_with_hudi(engine: HudiEngine, table: Table, row: Row) -> None:
+    engine.write(table.location, as_table([row]), Scene().options_of(engine))
+
+
+@contextmanager
+def paused_in_a_write(engine: HudiEngine, table: Table, row: Row) -> Iterator[bool]:
+    """Hudi has looked the key of a record up, and writes it; whether it does not hold the lock while it is paused."""
+    markers, before = Path(table.location, ".hoodie/.temp"), time.monotonic()
+    with ThreadPoolExecutor(1) as thread:
+        write = thread.submit(write_with_hudi, engine, table, row)
+        while not list(markers.rglob("*.marker.*")):
+            assert not write.done()
+            assert time.monotonic() - before < PATIENCE_SECONDS
+        engine.pause()
+        try:
+            yield not Path(table.location, ".hoodie/lock").exists()
+        finally:
+            engine.resume()
+        write.result()
+
+
+def records_of(table: Table, key: str) -> int:
+    return table.read(["id"], filters=f"id = '{key}'").num_rows
+
+
+@newest_only
+def test_the_last_insert_decides(engine: HudiEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = Scene().create(tmp_path)
+    table.upsert(as_table([trip("first")]))
+
+    def hudi_inserts(step: Step) -> None:
+        if step is Step.WRITTEN and not records_of(table, "shared"):
+            write_with_hudi(engine, table, trip("shared", city="Rome", ts=1))
+
+    # rli is last: its check of keys finds the insert of Hudi.
+    result = table.upsert(as_table([trip("shared", ts=2)]), on_step=hudi_inserts)
+    assert (result.attempts, result.inserted, result.moved) == (2, 0, 1)
+    assert records_of(table, "shared") == 1
+
+    # Hudi is last, and compares file groups: the key is in two of them.
+    for number in range(5):
+        key = f"doubled {number}"
+        with paused_in_a_write(engine, table, trip(key, city="Rome", ts=1, fare=1.0)) as is_between:
+            if is_between:
+                table.upsert(as_table([trip(key, ts=2, fare=2.0)]))
+        if is_between:
+            break
+    assert records_of(table, key) == 2
+    with caplog.at_level(logging.ERROR):
+        table.sync_index()
+    assert key in caplog.text
+    assert table.verify_index().doubled == 1
+    [told] = table.deduplicate().repeated
+    assert (told.key, told.kept, told.removed[0][0]) == (key, "Oslo", "Rome")
+    assert table.verify_index().agrees
+    [row] = table.read(filters=f"id = '{key}'").to_pylist()
+    assert row["fare"] == 2.0
+    # Hudi goes on after the repair.
+    write_with_hudi(engine, table, trip(key, city="Rome", ts=3))
+    found = table.read()
+    assert sorted_rows(found) == sorted_rows(without_meta_columns(engine.read(table.location)))
+    assert records_of(table, key) == 1
+    assert table.verify_index().agrees
+    table.close()
