@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,7 @@ def test_the_last_insert_decides(engine: HudiEngine, tmp_path: Path, caplog: pyt
     assert records_of(table, "shared") == 1
 
     # Hudi is last, and compares file groups: the key is in two of them.
-    for number in range(5):
-        key = f"doubled {number}"
+    for key in map("doubled {}".format, count()):
         with paused_in_a_write(engine, table, trip(key, city="Rome", ts=1, fare=1.0)) as is_between:
             if is_between:
                 table.upsert(as_table([trip(key, ts=2, fare=2.0)]))
