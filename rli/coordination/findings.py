@@ -8,12 +8,17 @@ from typing import Final
 from rli.errors import UnsupportedTableError
 from rli.findings import Finding, Verdict, problem
 from rli.hudi.lock_settings import PROVIDER, LockSettings
+from rli.hudi.timeline.instant import Instant
 from rli.view.snapshot import Snapshot
 
 _RECENT: Final = 20
 """Number of the last commits that tell which engines write the table."""
 
 _DROPS_METADATA: Final = "hoodie.metadata.auto.delete.partitions"
+_UPGRADES: Final = "hoodie.write.auto.upgrade"
+_RELEASES: Final = {6: "0.14 to 0.15, or later ones told to stay there", 8: "1.0", 9: "1.1 or later"}
+"""Table version → releases of Hudi that make tables of this version."""
+
 _HOW_TO: Final = "docs/how-to/beside-hudi-writers.md"
 
 
@@ -29,10 +34,20 @@ def lock_findings(snapshot: Snapshot) -> Iterator[Finding]:
     except UnsupportedTableError as error:
         yield problem("lock", error)
         return
+    recent = snapshot.timeline.completed_writes[-_RECENT:]
+    foreign = [write for write in recent if not snapshot.change(write).is_native]
     if lock is not None:
         yield Finding("lock", Verdict.OK, f"shared with writers of Hudi: provider={lock.provider}")
-    else:
-        yield from _without_lock(snapshot, raw.get(PROVIDER, "none"))
+    elif foreign and len(foreign) < len(recent):
+        yield Finding(
+            "lock",
+            Verdict.WARNING,
+            f"rli and another engine write the table, and share no lock: commits={len(recent)} "
+            f"of_others={len(foreign)} last={foreign[-1].time} provider={raw.get(PROVIDER, 'none')}",
+            f"let their jobs take turns, or share a lock: {_HOW_TO}",
+        )
+    if foreign:
+        yield _last_of_others(snapshot, foreign[-1])
     if raw.get(_DROPS_METADATA, "").strip().lower() == "true":
         yield Finding(
             "lock",
@@ -42,14 +57,13 @@ def lock_findings(snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
-def _without_lock(snapshot: Snapshot, provider: str) -> Iterator[Finding]:
-    recent = snapshot.timeline.completed_writes[-_RECENT:]
-    foreign = [write.time for write in recent if not snapshot.change(write).is_native]
-    if foreign and len(foreign) < len(recent):
-        yield Finding(
-            "lock",
-            Verdict.WARNING,
-            f"rli and another engine write the table, and share no lock: commits={len(recent)} "
-            f"of_others={len(foreign)} last={foreign[-1]} provider={provider}",
-            f"let their jobs take turns, or share a lock: {_HOW_TO}",
-        )
+def _last_of_others(snapshot: Snapshot, last: Instant) -> Finding:
+    """Which engine wrote last, as far as the table tells: Hudi writes its release nowhere, but the table has a version."""
+    version = snapshot.table.properties.version
+    told = (
+        f"last commit of another engine: instant={last.time} action={last.action} "
+        f"operation={snapshot.change(last).operation} table_version={version} releases={_RELEASES.get(version, 'unknown')}"
+    )
+    if version < max(_RELEASES) and snapshot.table.properties.raw.get(_UPGRADES, "").strip().lower() != "false":
+        told += f"; a later release of Hudi upgrades the table, unless its jobs set {_UPGRADES}=false"
+    return Finding("other engines", Verdict.OK, told)

@@ -157,6 +157,9 @@ def test_engines_without_lock_are_warned_of(rli: Rli, trips: str) -> None:
     assert finding["verdict"] == "warning"
     assert f"of_others=1 last={foreign}" in finding["detail"]
     assert "beside-hudi-writers" in finding["advice"]
+    [engine] = findings_of(rli, trips, "other engines")
+    assert f"instant={foreign} action=commit operation=UPSERT table_version=6" in engine["detail"]
+    assert "hoodie.write.auto.upgrade=false" in engine["detail"]
 
 
 def test_locks_are_judged(rli: Rli, tmp_path: Path) -> None:
