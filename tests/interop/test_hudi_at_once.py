@@ -29,6 +29,9 @@ WRITES_OF_HUDI: Final = 4
 SECONDS_IN_SOAK: Final = 300
 """Of each scene."""
 
+BUCKET_STRATEGY: Final = "org.apache.hudi.client.transaction.BucketIndexConcurrentFileWritesConflictResolutionStrategy"
+"""By it, Hudi compares buckets: two writers may make the first file group of a bucket at once."""
+
 _FILES: Final = ("files",)
 _RECORDS: Final = ("files", "record_index")
 SCENES: Final = {
@@ -44,7 +47,10 @@ SCENES: Final = {
         hudi_index="BUCKET",
         has_services=True,
         has_deaths=True,
-        options={"hoodie.bucket.index.num.buckets": "3"},
+        options={
+            "hoodie.bucket.index.num.buckets": "3",
+            "hoodie.write.lock.conflict.resolution.strategy": BUCKET_STRATEGY,
+        },
     ),
     "version 9": Scene(version=9, has_services=True, has_deaths=True),
     "two versions": Scene(hudi=(NEWEST, "1.0.2"), has_services=True, has_deaths=True),

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
@@ -51,7 +51,6 @@ _CLUSTERING: Final = {
     "hoodie.clustering.plan.strategy.small.file.limit": "1048576",
     "hoodie.clustering.plan.strategy.target.file.max.bytes": "2097152",
 }
-_EXPIRY_MINUTES: Final = 1
 _REFUSALS: Final = ("HoodieWriteConflictException", "HoodieClusteringUpdateException", "HoodieLockException")
 """Errors by which Hudi says that others were first."""
 
@@ -91,7 +90,7 @@ class Scene:
         metadata: partitions of the metadata table.
         version: of the table.
         has_services: whether both sides cluster, clean and archive.
-        has_deaths: whether Hudi's writers are killed and paused, too.
+        has_deaths: whether Hudi's writers are paused, and the only one of them killed, too.
         options: more options of Hudi's writers.
     """
 
@@ -105,7 +104,7 @@ class Scene:
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def create(self, folder: Path) -> Table:
-        """The table, without records; its lock expires if Hudi's writers are killed."""
+        """The table, without records."""
         table = create_table(
             folder / "trips",
             record_key="id",
@@ -118,19 +117,13 @@ class Scene:
         )
         if self.version == 9:
             turn_into_version_9(table)
-        if self.has_deaths:
-            with Path(table.location, ".hoodie/hoodie.properties").open("a") as properties:
-                properties.write(f"hoodie.write.lock.filesystem.expire={_EXPIRY_MINUTES}\n")
-        table.close()
-        return open_table(folder / "trips")
+        return table
 
     def options_of(self, engine: HudiEngine) -> dict[str, str]:
         """The options of a writer of Hudi."""
         chosen = {**write_options(engine, BY_CITY, index=self.hudi_index), **FILE_LOCK}
         if self.version != 6:
             chosen |= {"hoodie.write.table.version": str(self.version)}
-        if self.has_deaths:
-            chosen |= {"hoodie.write.lock.filesystem.expire": str(_EXPIRY_MINUTES)}
         chosen |= {"hoodie.metadata.enable": "true"} if self.metadata else _WITHOUT_METADATA
         if "record_index" in self.metadata:
             chosen |= {"hoodie.metadata.record.index.enable": "true"}
@@ -248,7 +241,9 @@ class HudiWriter:
     def write(self, number: int) -> None:
         """Write one batch."""
         rows = batch(self._name, number, self._source)
-        is_killed = self._scene.has_deaths and number > 2 and self._source.random() < 0.12
+        # With others at work, nobody could tell whose lock is left.
+        may_die = self._scene.has_deaths and len(self._scene.hudi) == 1
+        is_killed = may_die and number > BATCHES_BEFORE_DEATH and self._source.random() < 0.12
         with self._disturbed(is_killed=is_killed):
             try:
                 self._engine.write(self._table.location, as_table(rows), self._scene.options_of(self._engine))
@@ -259,7 +254,16 @@ class HudiWriter:
         if is_killed:
             # A death may come when the write was over.
             self._engine.kill()
+            self._remove_lock()
             self._engine = HudiEngine(self._engine.version)
+
+    def _remove_lock(self) -> None:
+        """Remove the lock of the killed engine, as an operator does: it does not expire, as a commit may take long."""
+        lock = Path(self._table.location, ".hoodie/lock")
+        with suppress(FileNotFoundError):
+            # The file of a process of rli has a content.
+            if not lock.read_bytes():
+                lock.unlink()
 
     @contextmanager
     def _disturbed(self, *, is_killed: bool) -> Iterator[None]:
