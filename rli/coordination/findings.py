@@ -7,7 +7,7 @@ from typing import Final
 
 from rli.errors import UnsupportedTableError
 from rli.findings import Finding, Verdict, problem
-from rli.hudi.lock_settings import PROVIDER, LockSettings
+from rli.hudi.lock_settings import FILE_EXPIRY, PROVIDER, LockSettings
 from rli.hudi.timeline.instant import Instant
 from rli.view.snapshot import Snapshot
 
@@ -15,6 +15,7 @@ _RECENT: Final = 20
 """Number of the last commits that tell which engines write the table."""
 
 _DROPS_METADATA: Final = "hoodie.metadata.auto.delete.partitions"
+_SHORT_EXPIRY_SECONDS: Final = 600
 _UPGRADES: Final = "hoodie.write.auto.upgrade"
 _RELEASES: Final = {6: "0.14 to 0.15, or later ones told to stay there", 8: "1.0", 9: "1.1 or later"}
 """Table version → releases of Hudi that make tables of this version."""
@@ -38,6 +39,14 @@ def lock_findings(snapshot: Snapshot) -> Iterator[Finding]:
     foreign = [write for write in recent if not snapshot.change(write).is_native]
     if lock is not None:
         yield Finding("lock", Verdict.OK, f"shared with writers of Hudi: provider={lock.provider}")
+        if 0 < lock.file_expiry < _SHORT_EXPIRY_SECONDS:
+            yield Finding(
+                "lock",
+                Verdict.WARNING,
+                "Hudi does not renew its lock file: a commit of Hudi that takes longer than the expiry loses the lock, and "
+                f"publishes beside others: {FILE_EXPIRY}={lock.file_expiry // 60}",
+                f"set it to 0 (never), or to more minutes than any commit takes: {_HOW_TO}",
+            )
     elif foreign and len(foreign) < len(recent):
         yield Finding(
             "lock",

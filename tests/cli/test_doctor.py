@@ -168,6 +168,10 @@ def test_locks_are_judged(rli: Rli, tmp_path: Path) -> None:
     [finding] = lock_findings(rli, path)
     assert finding["verdict"] == "ok"
     with Path(path, ".hoodie/hoodie.properties").open("a") as properties:
+        properties.write("hoodie.write.lock.filesystem.expire=1\n")
+    [_, expiry] = lock_findings(rli, path)
+    assert expiry["verdict"] == "warning"
+    with Path(path, ".hoodie/hoodie.properties").open("a") as properties:
         properties.write("hoodie.clean.failed.writes.policy=EAGER\n")
     [finding] = lock_findings(rli, path, status=1)
     assert finding["verdict"] == "problem"
