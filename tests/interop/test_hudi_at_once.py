@@ -53,6 +53,7 @@ SCENES: Final = {
         },
     ),
     "version 9": Scene(version=9, has_services=True, has_deaths=True),
+    "spark": Scene(has_spark=True, has_services=True, has_deaths=True),
     "two versions": Scene(hudi=(NEWEST, "1.0.2"), has_services=True, has_deaths=True),
 }
 

@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,8 +20,10 @@ from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from rli import ConflictError, LeaseLostError, Step, Table, create_table, open_table
+import rli_spark
+from rli import CommitResult, ConflictError, LeaseLostError, Step, Table, create_table, open_table
 from rli.errors import LeaseBusyError
 from tests.support.children import pipe, start_child
 from tests.support.histories import SCHEMA, Layout, Row, trip
@@ -30,6 +32,7 @@ from tests.support.hudi_locks import FILE_LOCK
 from tests.support.hudi_options import write_options
 from tests.support.meta_columns import without_meta_columns
 from tests.support.rows import sorted_rows
+from tests.support.spark import spark_session
 from tests.support.tables import turn_into_version_9
 
 BY_CITY: Final = Layout(partition_by=("city",))
@@ -91,6 +94,7 @@ class Scene:
         version: of the table.
         has_services: whether both sides cluster, clean and archive.
         has_deaths: whether Hudi's writers are paused, and the only one of them killed, too.
+        has_spark: whether one of the processes of rli writes frames of Spark.
         options: more options of Hudi's writers.
     """
 
@@ -101,6 +105,7 @@ class Scene:
     version: int = 6
     has_services: bool = False
     has_deaths: bool = False
+    has_spark: bool = False
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def create(self, folder: Path) -> Table:
@@ -143,6 +148,7 @@ class RliWriter:
         killed_at: where it dies, in one of its first writes; None for never.
         has_services: whether it also cleans, archives and clusters.
         most_seconds: the longest pause between two batches.
+        by_spark: whether it writes frames of Spark.
     """
 
     name: str
@@ -150,6 +156,7 @@ class RliWriter:
     killed_at: Step | None = None
     has_services: bool = False
     most_seconds: float = 0.6
+    by_spark: bool = False
 
 
 def batch(writer: str, number: int, source: random.Random) -> list[Row]:
@@ -171,6 +178,7 @@ def as_table(rows: Iterable[Row]) -> pa.Table:
 def write_with_rli(location: str, writer: RliWriter, end: Path, sender: Connection) -> None:
     """Write until the file of the end is there, or to the death; sends each batch before it is written, and after."""
     table, source, number = open_table(location), random.Random(writer.seed), 0
+    upsert = _upsert_by_spark(table) if writer.by_spark else table.upsert
 
     def die(step: Step) -> None:
         if step is writer.killed_at and number >= BATCHES_BEFORE_DEATH:
@@ -182,7 +190,7 @@ def write_with_rli(location: str, writer: RliWriter, end: Path, sender: Connecti
         rows = batch(writer.name, number, source)
         sender.send(Written(rows))
         try:
-            result = table.upsert(as_table(rows), on_step=die)
+            result = upsert(as_table(rows), on_step=die)
         except (ConflictError, LeaseLostError, LeaseBusyError) as error:
             sender.send(Written(rows, Outcome.REFUSED, error=f"{type(error).__name__}: {error}"))
         else:
@@ -191,6 +199,16 @@ def write_with_rli(location: str, writer: RliWriter, end: Path, sender: Connecti
             _serve(table, source)
         time.sleep(source.uniform(0.1, writer.most_seconds))
     sender.close()
+
+
+def _upsert_by_spark(table: Table) -> Callable[..., CommitResult]:
+    spark = spark_session()
+
+    def upsert(rows: pa.Table, on_step: Callable[[Step], None]) -> CommitResult:
+        values = [tuple(row.values()) for row in rows.to_pylist()]
+        return rli_spark.upsert(spark.createDataFrame(values, from_arrow_schema(rows.schema)), table, on_step=on_step)
+
+    return upsert
 
 
 def _serve(table: Table, source: random.Random) -> None:
@@ -335,8 +353,12 @@ class Run:
         return [*written, *self._of_process("third", end, None)]
 
     def _of_process(self, name: str, end: Path, killed_at: Step | None) -> list[Written]:
-        most_seconds = 3.0 if self.scene.has_deaths else 0.6
-        writer = RliWriter(name, self.source.randrange(1 << 32), killed_at, self.scene.has_services, most_seconds)
+        # Writers of Hudi are slow, and are to have their turns.
+        most_seconds = 12.0 if self.scene.has_deaths else 0.6
+        by_spark = self.scene.has_spark and killed_at is None
+        writer = RliWriter(
+            name, self.source.randrange(1 << 32), killed_at, self.scene.has_services, most_seconds, by_spark
+        )
         receiver, sender = pipe()
         child = start_child(write_with_rli, self.table.location, writer, end, sender)
         sender.close()
