@@ -61,6 +61,7 @@ from rli.model import (
     Receipt,
     Scope,
     Step,
+    TableType,
 )
 from rli.reads.changes.table_changes import CommitChanges
 from rli.services import ArchiveResult, CleanResult, MetadataChange, MetadataCompaction, RestoreResult
@@ -175,6 +176,7 @@ __all__ = [
     "TableOptions",
     "TableSettings",
     "TableStatistics",
+    "TableType",
     "TableVersions",
     "TaskRunner",
     "TransactionMismatchError",

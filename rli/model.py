@@ -56,6 +56,16 @@ class ChangeImages(StrEnum):
     BOTH = "both"
 
 
+class TableType(StrEnum):
+    """Where the changes of a table's records go; see docs/table-types.md."""
+
+    COPY_ON_WRITE = "copy_on_write"
+    """A write rewrites the base file of each file group that it changes."""
+
+    MERGE_ON_READ = "merge_on_read"
+    """A write appends updates and deletes to log files; readers merge them with the base files."""
+
+
 class Query(StrEnum):
     """Which records of a merge-on-read table a read gives; those of a copy-on-write table are the same."""
 
@@ -312,7 +322,8 @@ class CommitResult:
             those of the commit.
         files_created: base files of new file groups.
         files_rewritten: base files that replace an earlier version of their file group.
-        written_bytes: size of all base files written.
+        files_appended: log files of a merge-on-read table.
+        written_bytes: size of all base files and log files written.
         files_replaced: base files whose records are in other file groups from now on, because of a clustering.
         attempts: how often the write was tried.
         conflicts: how many of these attempts lost against other writers.
@@ -335,6 +346,7 @@ class CommitResult:
     written_bytes: int
     files_replaced: int = 0
     duplicates: int = 0
+    files_appended: int = 0
     # How it came about is no part of what was done: a repeated transaction returns an equal result.
     attempts: int = field(default=1, compare=False)
     conflicts: int = field(default=0, compare=False)

@@ -186,7 +186,8 @@ class TableSettings(StoredSettings):
         on_partition_change: what an upsert does when a key comes with another partition value.
         target_file_size: bytes up to which inserts fill a base file.
         small_file_size: base files below it (bytes) are filled before new file groups are opened.
-        compression: Parquet codec of base files.
+        compression: Parquet codec of base files, and of records in log files.
+        log_format: of records in log files.
         write_attempts: how often a write is tried before its conflicts with other writers are given up.
         lease_seconds: for how long a writer that shows no life keeps what it holds.
         lease: where the writers agree on which of them commits: a place, or the URL of a store.
@@ -204,12 +205,18 @@ class TableSettings(StoredSettings):
     target_file_size: Annotated[int, Field(ge=1024)] = 120 * MEBIBYTE
     small_file_size: Annotated[int, Field(ge=0)] = 100 * MEBIBYTE
     compression: Literal["zstd", "snappy", "gzip", "none"] = "zstd"
+    log_format: Literal["parquet", "avro"] = "parquet"
     write_attempts: Annotated[int, Field(ge=1)] = DEFAULT_WRITE_ATTEMPTS
     lease_seconds: Annotated[float, Field(gt=0, le=MOST_LEASE_SECONDS, allow_inf_nan=False)] = DEFAULT_LEASE_SECONDS
     lease: LeasePlace | str = LeasePlace.INDEX
     durability: Durability = Durability.DISK
     maintenance: Maintenance = Maintenance.off()
     tombstones: Annotated[int, Field(ge=1)] | None = None
+
+    def to_json(self) -> bytes:
+        # Versions that know no other format read the settings of all other tables.
+        unused = {"log_format"} if self.log_format == "parquet" else set()
+        return self.model_dump_json(indent=1, exclude=unused).encode()
 
     @field_validator("lease", mode="before")
     @classmethod

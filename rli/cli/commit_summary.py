@@ -43,7 +43,8 @@ def commit_summary(label: str, result: CommitResult) -> dict[str, object]:
             "files": files,
             **({"to rewrite": paths} if paths else {}),
         }
-    files = f"{created} created, {rewritten} rewritten, {human_bytes(result.written_bytes)}"
+    appended = f", {result.files_appended:,} log files" if result.files_appended else ""
+    files = f"{created} created, {rewritten} rewritten{appended}, {human_bytes(result.written_bytes)}"
     return {
         "batch": label,
         "commit": _commit(result),

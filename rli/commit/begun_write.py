@@ -71,7 +71,7 @@ class BegunWrite(WriteBasis):
         index: TableIndex,
         tasks: TaskRunner,
         on_step: OnStep,
-        action: Action = Action.COMMIT,
+        action: Action | None = None,
         caller: CallerMetadata = NO_METADATA,
         *,
         patience: float = math.inf,
@@ -83,7 +83,7 @@ class BegunWrite(WriteBasis):
             index: its index.
             tasks: runs what can be run side by side.
             on_step: called after each step.
-            action: of the instant.
+            action: of the instant; None for that of the table's writes.
             caller: what the caller has kept with the commit.
             patience: seconds; for how long the write waits for the lease at most, whenever it needs it.
 
@@ -101,6 +101,7 @@ class BegunWrite(WriteBasis):
         # A repeat ends here, before any work. The answer is only early: the transaction may be committed from now on,
         # and the check under the lease decides (P26).
         require_first(ready.table.storage, ready.timeline, caller)
+        action = action or ready.table.write_action
         announced, state = _announced_before_sync(ready.table, index, tasks, ready.timeline, action, patience=patience)
         begun = cls(announced, state, index, clock, tasks, caller=caller, patience=patience)
         try:

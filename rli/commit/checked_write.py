@@ -20,6 +20,7 @@ from rli.index.contract import FileIndex, IndexState
 from rli.metadata_table.upkeep import NOTHING_KEPT, Upkeep, Upkept
 from rli.model import FileGroupId, Step
 from rli.publication.fence import Fence, NeededFiles, PreparedCommit
+from rli.publication.markers import write_markers
 from rli.view import paths
 from rli.view.caller_transactions import delete_superseded, save_record
 from rli.view.definition import TableDefinition
@@ -135,6 +136,8 @@ class CheckedWrite:
         """Move the files of the write to where readers will look, once the instant has completed."""
         begun, storage = self.begun, self.begun.table.storage
         write_partition_metadata(storage, self.change.partition_paths, begun.instant)
+        if not self.table.properties.is_copy_on_write:
+            write_markers(self.table, begun.instant, self.change.stats)
         for path in files:
             # Noted before the move. A failure of the move leaves open whether the file has arrived; the clean-up then
             # removes it in both cases, and a missing file is no error there.

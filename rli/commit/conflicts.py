@@ -31,6 +31,7 @@ from rli.tasks import TaskRunner
 from rli.view.diff import changed_groups, undone_writes
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
+from rli.view.merging.log_keys import log_keys
 from rli.view.paths import unpublished_file
 from rli.view.planned_rewrites import compacted_after
 from rli.view.snapshot import Snapshot
@@ -224,9 +225,10 @@ def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) ->
 
     def keys_of(stat: WriteStat) -> Iterable[pa.Array]:
         file = DataFile(unpublished_file(instant, stat.path), stat.file_size)
-        base, logs = (file, ()) if stat.appended_to is None else (None, (file,))
-        unpublished = FileSlice(stat.group, instant, base, logs)
-        with FileSliceReader(storage, unpublished) as reader:
+        if stat.appended_to is not None:
+            yield from log_keys(storage, file)
+            return
+        with FileSliceReader(storage, FileSlice(stat.group, instant, file)) as reader:
             for batch in reader.batches(schema):
                 yield batch.filter(pc.equal(batch.column(COMMIT_TIME), instant)).column(RECORD_KEY)
 

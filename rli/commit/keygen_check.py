@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from rli.errors import UnsupportedTableError
 from rli.hudi.meta_columns import PARTITION_PATH, RECORD_KEY
 from rli.hudi.properties import KeyGeneratorKind
-from rli.view.file_slice_reader import FileSliceReader
 from rli.view.snapshot import Snapshot
 
 _LEAVE_FORM_OPEN: Final = (KeyGeneratorKind.COMPLEX, KeyGeneratorKind.CUSTOM)
@@ -64,7 +63,7 @@ def _newest_records(snapshot: Snapshot) -> pa.Table | None:
         ]
     )
     for file_slice in sorted(snapshot.slices.values(), key=lambda candidate: candidate.instant, reverse=True):
-        with FileSliceReader(snapshot.table.storage, file_slice) as reader:
+        with snapshot.reader(file_slice) as reader:
             for batch in reader.batches(schema):
                 if batch.num_rows:
                     return batch

@@ -49,7 +49,7 @@ class PreparedWrite:
 
     @property
     def stats(self) -> list[WriteStat]:
-        """The base files."""
+        """The base files and log files."""
         return [result.stat for result in self.results if result.stat is not None]
 
     @property
@@ -95,6 +95,7 @@ class PreparedWrite:
             index_behind: whether the next sync has to apply the commit.
         """
         counts, stats = self.counts, self.stats
+        appended = sum(stat.appended_to is not None for stat in stats)
         created = sum(stat.previous_instant is None for stat in stats)
         return CommitResult(
             instant=instant,
@@ -104,7 +105,8 @@ class PreparedWrite:
             deleted=counts.deleted,
             unchanged=counts.unchanged,
             files_created=created,
-            files_rewritten=len(stats) - created,
+            files_rewritten=len(stats) - created - appended,
+            files_appended=appended,
             written_bytes=sum(stat.written_bytes for stat in stats),
             files_replaced=len(self.replaced),
             duplicates=counts.duplicates,

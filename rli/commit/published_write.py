@@ -15,6 +15,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import SyncOptions
 from rli.model import Step
+from rli.publication.markers import remove_markers
 from rli.telemetry import events
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -84,6 +85,7 @@ class PublishedWrite:
         try:
             # The folder goes before the record. A folder without a record counts as left by a dead writer, and recovery
             # would take the lease for nothing.
+            remove_markers(begun.table, begun.instant)
             begun.table.storage.delete_folder(folder)
         except OSError as error:
             events.LEFTOVER.log(folder=folder, cause=error)

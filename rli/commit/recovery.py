@@ -27,6 +27,7 @@ from rli.publication.archiving import finish_archives
 from rli.publication.deltacommits import withdraw_deltacommit
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
+from rli.publication.markers import remove_markers
 from rli.publication.metadata_recovery import drop_unfinished
 from rli.services.planned import Finished
 from rli.services.registry import announced_in, finish_announced
@@ -35,7 +36,7 @@ from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.registration import require_same_lease
 
-_OWN_ACTIONS: Final = (Action.COMMIT, Action.REPLACE_COMMIT)
+_OWN_ACTIONS: Final = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
 """What writes of rli complete as."""
 
 
@@ -126,6 +127,7 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     # The action is not known here: only the request tells it, and a repeat finds no request.
     for action in _OWN_ACTIONS:
         TableInstant(table, instant, action).remove()
+    remove_markers(table, instant)
     # The folder tells of the write, after a power cut too, until nothing else is left of it.
     storage.flush(folders={table.timeline_layout.folder, *map(posixpath.dirname, in_table)})
     storage.delete_folder(paths.work_folder(instant))
@@ -187,6 +189,7 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
     # What the index has followed was published; if it is not any more, its journal is needed to undo it there.
     was_published = is_published(table, instant) or bool(standing_in(index, [instant]))
     if was_published:
+        remove_markers(table, instant)
         table.storage.delete_folder(paths.work_folder(instant))
     else:
         undo_unpublished(table, instant)

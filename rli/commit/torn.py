@@ -53,7 +53,7 @@ class TornCommit:
 
     Attributes:
         time: its instant.
-        action: ``commit`` or ``replacecommit``.
+        action: ``commit``, ``deltacommit`` or ``replacecommit``.
         part: the first file that is missing, empty or cut short.
     """
 

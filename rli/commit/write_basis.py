@@ -5,6 +5,7 @@ A write that is to be committed (``BegunWrite``) and a dry run, which changes no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from rli.commit.keygen_check import require_known_key_generation
 from rli.commit.step_clock import OnStep
 from rli.errors import InstantNotFoundError
 from rli.file_group.deleted_keys import DeletedKeys
+from rli.file_group.log_appends import LogAppending
 from rli.file_group.writer import WriteContext
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.schema_evolution import evolved_schema, missing_columns
@@ -20,8 +22,11 @@ from rli.hudi.schema_history import require_no_history
 from rli.hudi.timeline.instant import instant_before
 from rli.index.contract import ExpiringState, IndexState, TableIndex
 from rli.index.locators import Locator
-from rli.model import MissingColumns
+from rli.index.placing import PlacesRecords
+from rli.model import FileGroupId, MissingColumns
 from rli.view.definition import TableDefinition
+from rli.view.merging.rules import MergeRules
+from rli.view.planned_rewrites import compacted_after
 from rli.view.snapshot import Snapshot
 
 
@@ -49,6 +54,8 @@ class WriteBasis:
         last = self.snapshot.last_change
         require_no_history({} if last is None else last.extra, self.table.location)
         require_known_key_generation(self.snapshot)
+        if not self.table.properties.is_copy_on_write:
+            MergeRules.of(self.table.properties)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -135,7 +142,22 @@ class WriteBasis:
             bloom_filter_rate=self.index.bloom_filter_rate,
             holds_journals=not is_flushed,
             expired_before=self.expired_before,
+            appending=None if self.table.properties.is_copy_on_write else self._appending(schema),
         )
+
+    def _appending(self, schema: pa.Schema) -> LogAppending:
+        return LogAppending.of(
+            self.table,
+            self.snapshot.schema,
+            schema,
+            takes_new=isinstance(self.index, PlacesRecords),
+            compactions=self.planned_compactions,
+        )
+
+    @cached_property
+    def planned_compactions(self) -> Mapping[FileGroupId, str]:
+        """File groups of which a compaction is planned that has not completed, with its instant."""
+        return {group: instant.time for group, instant in compacted_after(self.snapshot.timeline, "").items()}
 
     def bytes_per_record(self, estimate: float) -> float:
         """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""

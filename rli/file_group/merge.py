@@ -107,6 +107,16 @@ class MergePlan:
         return self._counted(self.of_stored[self.fates >= 0])
 
     @property
+    def replaced_records(self) -> NDArray[np.intp]:
+        """Positions of the stored records that are replaced."""
+        return np.flatnonzero(self.fates >= 0)
+
+    @property
+    def removed_records(self) -> NDArray[np.intp]:
+        """Positions of the stored records that are removed."""
+        return np.flatnonzero(self.fates == _REMOVE)
+
+    @property
     def removed(self) -> Numbers:
         """Stored records of each file group that are removed."""
         return self._counted(self.of_stored[self.fates == _REMOVE])

@@ -9,7 +9,8 @@ from typing import Self
 import pyarrow as pa
 
 from rli.file_group.merge import Numbers, numbers_of
-from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
+from rli.view.file_slice_reader import READ_BATCH_ROWS
+from rli.view.slice_reader import SliceReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +23,18 @@ class StoredRecords:
         of_known: the number of the file group of each record.
     """
 
-    readers: Sequence[FileSliceReader | None]
+    readers: Sequence[SliceReader | None]
     known: pa.Table
     of_known: Numbers
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[FileSliceReader | None, pa.Table]]) -> Self:
+    def of(cls, parts: Sequence[tuple[SliceReader | None, pa.Table]]) -> Self:
         """The records of readers, with the columns read so far; of several file groups, these are all columns needed."""
         readers, tables = zip(*parts, strict=True)
         return cls(readers, pa.concat_tables(tables).combine_chunks(), numbers_of([part.num_rows for part in tables]))
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The records in order, in batches, as ``FileSliceReader.batches`` gives them; no column is read again."""
+        """The records in order, in batches, as ``SliceReader.batches`` gives them; no column is read again."""
         known = self.known.column_names
         others = pa.schema([field for field in schema if field.name not in known])
         if not len(others):

@@ -7,7 +7,7 @@ driver accepts are published.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,9 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rli.errors import UnsupportedTableError
 from rli.file_group import work_rows
 from rli.file_group.conditions import Condition
-from rli.file_group.journal import Journal, SectionsOf, write_journal
+from rli.file_group.journal import Journal, Positions, SectionsOf, write_journal
+from rli.file_group.log_appends import LogAppending
 from rli.file_group.merge import (
     Comparison,
     MergePlan,
@@ -39,12 +41,13 @@ from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
 from rli.hudi.file_names import BaseFileName
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_columns
 from rli.hudi.schema import conform, holds_same
-from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.hudi.timeline.commit_metadata import AppendedTo, WriteStat
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file, unpublished_files
+from rli.view.slice_reader import SliceReader
 
 _FEW: Final = 100
 
@@ -74,6 +77,7 @@ class WriteContext:
         saves: whether files are made; if not, the results tell which files would be, with no size and no journal.
         held_bytes: size in memory of records merged together; beyond it, no further file is added. Small files may decompress to
             much more.
+        appending: how changes of file groups become log files; None if they become base files, as in a copy-on-write table.
     """
 
     storage: Storage
@@ -91,11 +95,18 @@ class WriteContext:
     when: Condition | None = None
     saves: bool = True
     held_bytes: int = 32 * 1024 * 1024
+    appending: LogAppending | None = None
+
+    def open(self, base: FileSlice) -> SliceReader:
+        """Opens a file slice of the table; raises as ``SliceReaders.open``."""
+        if self.appending is None:
+            return FileSliceReader(self.storage, base)
+        return self.appending.readers.open(base)
 
 
 @dataclass(frozen=True, slots=True)
 class FileGroupTarget:
-    """A file group to write.
+    """A file group to write, or to append to.
 
     Attributes:
         group: its name.
@@ -115,7 +126,7 @@ class FileGroupResult:
     Attributes:
         group: the file group.
         counts: what became of the work rows.
-        stat: the base file; None if nothing changed, so that nothing was written.
+        stat: the base file or log file; None if nothing changed, so that nothing was written.
         journal: the journal file; None if no key came or went.
         replaces: the file groups whose records are all in this one now.
         refused: keys whose delete the caller's condition refused.
@@ -133,6 +144,8 @@ def write_file_groups(
     context: WriteContext, targets: Sequence[FileGroupTarget], rows: pa.Table, counts: Sequence[int]
 ) -> list[FileGroupResult]:
     """Merge work rows into file groups and write their next base files: small ones together, which takes less time.
+
+    In a merge-on-read table, changes of records of an existing file group become a log file.
 
     Memory is bounded by the work rows and, for small file groups, ``context.held_bytes`` of records and one file of ``TOGETHER_BYTES``;
     for others by the key column of a file group and a batch of its records.
@@ -154,7 +167,7 @@ def write_file_groups(
     """
     starts = np.cumsum([0, *counts]).tolist()
     results: list[FileGroupResult] = []
-    with closing(_stored(context, targets)) as parts:
+    with closing(_stored(context, targets, rows, starts)) as parts:
         for part, stored in parts:
             start, end = part.start, part.stop
             some = rows.slice(starts[start], starts[end] - starts[start])
@@ -163,19 +176,25 @@ def write_file_groups(
 
 
 def _stored(
-    context: WriteContext, targets: Sequence[FileGroupTarget]
+    context: WriteContext, targets: Sequence[FileGroupTarget], rows: pa.Table, starts: Sequence[int]
 ) -> Generator[tuple[range, StoredRecords], None, None]:
-    """The stored records of file groups, in parts: several small file groups, read whole, or a single larger file group.
+    """The stored records of file groups, in parts: several small file groups, read whole, or a single one.
+
+    A single one is larger, or its changes may become a log file: no column is read but those that are compared.
 
     A single file is open at a time: processes may have few of them, on some systems 256.
     """
     columns = with_record_meta_columns(context.schema)
-    small, start, held = list[tuple[FileSliceReader | None, pa.Table]](), 0, 0
+    changes = rows.column(work_rows.CHANGE).to_numpy()
+    small, start, held = list[tuple[SliceReader | None, pa.Table]](), 0, 0
     for number, target in enumerate(targets):
         with ExitStack() as opened:
-            reader = opened.enter_context(FileSliceReader(context.storage, target.base)) if target.base else None
+            reader = opened.enter_context(context.open(target.base)) if target.base else None
             size = target.base.size if target.base else 0
-            large = None if reader is None or (reader.has_few_rows and size <= TOGETHER_BYTES) else reader
+            own = changes[starts[number] : starts[number + 1]]
+            is_appended = context.appending is not None and context.appending.may_append(target.base, reader, own)
+            is_small = reader is None or (reader.has_few_rows and size <= TOGETHER_BYTES and not is_appended)
+            large = None if is_small else reader
             if large is None:
                 records = reader.read_columns(columns) if reader else columns.empty_table()
                 small.append((reader, records))
@@ -191,11 +210,13 @@ def _stored(
         yield range(start, len(targets)), StoredRecords.of(small)
 
 
-def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_keys: pa.Array) -> pa.Table:
+def read_stored(
+    opener: Callable[[FileSlice], SliceReader], base: FileSlice, schema: pa.Schema, record_keys: pa.Array
+) -> pa.Table:
     """Some columns of stored records.
 
     Args:
-        storage: the table.
+        opener: opens file slices.
         base: the file slice that holds the records.
         schema: of the columns.
         record_keys: string array, shape (n,).
@@ -203,7 +224,7 @@ def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_key
     Returns:
         Shape (n, columns); null where the slice has no such key or no value for it.
     """
-    with FileSliceReader(storage, base) as reader:
+    with opener(base) as reader:
         stored = reader.read_columns(pa.schema([pa.field(RECORD_KEY, pa.string()), *schema]))
     # The keys sought are hashed: they are few beside those of the file.
     rows = pc.fill_null(pc.index_in(stored.column(RECORD_KEY), value_set=record_keys), -1).to_numpy()
@@ -235,12 +256,17 @@ def _written(
         changes &= _changed(context, plan, stored)
     if not changes.any():
         return [_left_alone(target, told) for target, told in zip(targets, plan.counts, strict=True)]
+    base = _appended_to(context, targets, plan, stored)
+    if base is None:
+        _require_no_compaction(context, targets)
     if not context.saves:
         return [
-            _foretold(target, told) if changed else _left_alone(target, told)
+            _foretold(target, told, is_appended=base is not None) if changed else _left_alone(target, told)
             for target, told, changed in zip(targets, plan.counts, changes.tolist(), strict=True)
         ]
     records = _records_of(context, targets, plan)
+    if context.appending is not None and base is not None:
+        return [_appended(context, context.appending, base, targets[0].write_token, plan, stored, records)]
     added_keys = _by_group(plan.added_of(records.select([RECORD_KEY])), plan.added_to)
     merged = _merged(context, plan, stored, records)
     context.storage.make_folder(unpublished_files(context.instant))
@@ -264,12 +290,95 @@ def _written(
         )
         changed = (len(new_keys), replaced[number], removed[number])
         stat = _stat_of(target, file_name, written, changed)
-        journal = Journal(context.instant, f"{target.group.file_id}_{target.write_token}.parquet", target.group)
-        updated = None if context.expired_before is None else replaced_rows[number]
-        held = write_journal(context.storage, journal, told_rows[number], updated, context.sections_of)
-        told = held if held is None or context.holds_journals else held.without_content
+        told = _journaled(context, target.group, target.write_token, told_rows[number], replaced_rows[number])
         results.append(FileGroupResult(target.group, plan.counts[number], stat, told))
     return results
+
+
+def _appended_to(
+    context: WriteContext, targets: Sequence[FileGroupTarget], plan: MergePlan, stored: StoredRecords
+) -> FileSlice | None:
+    """The slice of a single file group that gets a log file; None if next base files are to be written."""
+    appending, base = context.appending, targets[0].base
+    if appending is None or base is None or len(targets) > 1:
+        return None
+    changes = plan.rows.column(work_rows.CHANGE).to_numpy()
+    may_append = appending.may_append(base, stored.readers[0], changes) and appending.wins(plan, stored.known)
+    return base if may_append else None
+
+
+def _appended(  # noqa: PLR0917  (called once)
+    context: WriteContext,
+    appending: LogAppending,
+    base: FileSlice,
+    token: str,
+    plan: MergePlan,
+    stored: StoredRecords,
+    records: pa.Table,
+) -> FileGroupResult:
+    """The result of appending a log file to a slice."""
+    group = base.group
+    for batch, fates in _kept_values(context, plan, stored):
+        records = _keeping_stored(context, batch, records, plan.rows, fates)
+    chosen = np.concatenate([plan.fates[plan.replaced_records], plan.added])
+    removed = stored.known.take(pa.array(plan.removed_records))
+    content = appending.content(context.instant, group, records.take(pa.array(chosen)), removed)
+    name, appended_to = appending.name(base, context.instant, token)
+    stat = WriteStat(
+        file_id=group.file_id,
+        path=base_file_path(group, str(name)),
+        partition_path=group.partition_path,
+        previous_instant=name.instant,
+        writes=len(chosen),
+        inserts=len(plan.added),
+        update_writes=len(plan.replaced_records),
+        deletes=removed.num_rows,
+        written_bytes=len(content),
+        file_size=len(content),
+        appended_to=appended_to,
+    )
+    context.storage.make_folder(unpublished_files(context.instant))
+    path = unpublished_file(context.instant, stat.path)
+    context.storage.write_bytes(path, content)
+    (rows,), (replaced,) = _by_group(plan.rows, plan.rows_of), plan.replaced_rows
+    told = _journaled(context, group, token, rows, replaced)
+    return FileGroupResult(group, plan.counts[0], stat, told)
+
+
+def _require_no_compaction(context: WriteContext, targets: Sequence[FileGroupTarget]) -> None:
+    """Pass file groups to rewrite for which no compaction is planned: Hudi does not expect another base file beside its own."""
+    planned = {} if context.appending is None else context.appending.compactions
+    for target in targets:
+        if target.group in planned:
+            raise UnsupportedTableError(
+                "records need a new base file in a file group of which a compaction is planned: "
+                f"partition={target.group.partition_path} file_id={target.group.file_id} "
+                f"compaction={planned[target.group]}",
+                remedy="run the compaction first, and write again",
+            )
+
+
+def _kept_values(
+    context: WriteContext, plan: MergePlan, stored: StoredRecords
+) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
+    """The stored columns of which records keep values, in batches, with the fates of their records; nothing if there are none."""
+    wanted, placed = (plan.rows.column(name) for name in (work_rows.WANTED_PARTITION_PATH, work_rows.PARTITION_PATH))
+    names = {*context.kept, *(() if wanted.equals(placed) else context.partition_fields)}
+    start = 0
+    if names:
+        for batch in stored.batches(pa.schema([field for field in context.schema if field.name in names])):
+            yield batch, plan.fates[start : start + batch.num_rows]
+            start += batch.num_rows
+
+
+def _journaled(
+    context: WriteContext, group: FileGroupId, token: str, rows: pa.Table, replaced: Positions
+) -> Journal | None:
+    """The journal of a file group, if there is anything to tell."""
+    journal = Journal(context.instant, f"{group.file_id}_{token}.parquet", group)
+    updated = None if context.expired_before is None else replaced
+    held = write_journal(context.storage, journal, rows, updated, context.sections_of)
+    return held if held is None or context.holds_journals else held.without_content
 
 
 def _stat_of(target: FileGroupTarget, file_name: str, written: WrittenFile, changed: tuple[int, int, int]) -> WriteStat:
@@ -289,8 +398,8 @@ def _stat_of(target: FileGroupTarget, file_name: str, written: WrittenFile, chan
     )
 
 
-def _foretold(target: FileGroupTarget, counts: WriteCounts) -> FileGroupResult:
-    """The result for a file group that a dry run would write: a base file without content."""
+def _foretold(target: FileGroupTarget, counts: WriteCounts, *, is_appended: bool) -> FileGroupResult:
+    """The result for a file group that a dry run would write: a base file or log file without content."""
     stat = WriteStat(
         file_id=target.group.file_id,
         path="",
@@ -302,6 +411,7 @@ def _foretold(target: FileGroupTarget, counts: WriteCounts) -> FileGroupResult:
         deletes=counts.deleted,
         written_bytes=0,
         file_size=0,
+        appended_to=AppendedTo("", ()) if is_appended else None,
     )
     return FileGroupResult(target.group, counts, stat, None)
 
@@ -319,7 +429,8 @@ def _by_group(rows: pa.Table, counts: Numbers) -> list[pa.Table]:
 
 def _compared(context: WriteContext) -> pa.Schema:
     """The columns that decide what becomes of stored records."""
-    ordering = [context.schema.field(context.ordering_field)] if context.ordering_field else []
+    merged_by = None if context.appending is None else context.appending.ordering
+    ordering = [context.schema.field(name) for name in {context.ordering_field, merged_by} if name]
     age = [] if context.expired_before is None else [pa.field(COMMIT_TIME, pa.string())]
     asked = [] if context.when is None else [context.schema.field(name) for name in context.when.target]
     others = [field for field in asked if field not in ordering]
@@ -411,7 +522,7 @@ def _write(
     batches: Iterable[pa.Table],
     new_keys: pa.ChunkedArray,
     *,
-    reader: FileSliceReader | None,
+    reader: SliceReader | None,
     with_dictionary: Sequence[str] | None,
 ) -> WrittenFile:
     bloom_filter, covers_stored = _bloom_filter(reader, len(new_keys), context.bloom_filter_rate)
@@ -438,7 +549,7 @@ def base_file_path(group: FileGroupId, file_name: str) -> str:
     return f"{group.partition_path}/{file_name}" if group.partition_path else file_name
 
 
-def _bloom_filter(reader: FileSliceReader | None, added: int, rate: float) -> tuple[BloomFilter, bool]:
+def _bloom_filter(reader: SliceReader | None, added: int, rate: float) -> tuple[BloomFilter, bool]:
     """A filter for the new file, and whether it holds the stored keys already."""
     if reader is None:
         return new_bloom_filter(added, rate), True
@@ -477,11 +588,12 @@ def _keeping_stored(
         return records
     updated = pc.equal(rows.column(work_rows.CHANGE), int(Change.UPDATE))
     stays = pc.and_(updated, pc.fill_null(pc.not_equal(wanted, placed), False))
-    keeping = dict.fromkeys(context.partition_fields, stays) | dict.fromkeys(context.kept, updated)
+    of_partitions = context.partition_fields if may_stay else ()
+    keeping = dict.fromkeys(of_partitions, stays) | dict.fromkeys(context.kept, updated)
     origin = np.full(rows.num_rows, -1, dtype=np.int64)
     origin[fates[replaced]] = replaced
-    positions = pa.array(origin, mask=origin < 0)
+    positions, found = pa.array(origin, mask=origin < 0), pa.array(origin >= 0)
     for name, kept in keeping.items():
-        column = pc.if_else(kept, stored.column(name).take(positions), records.column(name))
+        column = pc.if_else(pc.and_(kept, found), stored.column(name).take(positions), records.column(name))
         records = records.set_column(records.schema.get_field_index(name), records.schema.field(name), column)
     return records

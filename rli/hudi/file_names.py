@@ -22,6 +22,7 @@ _LOG: Final = re.compile(r"\.([^_/]+)_(\d+)\.log\.(\d+)_([^_/.]+)(\.cdc)?", re.A
 _NATIVE_LOG: Final = re.compile(r"[^_/]+_[^_/]+_\d+_\d+\.(log|deletes?|cdc)\.\w+", re.ASCII)
 _OTHER_FORMATS: Final = (".lance", ".orc", HFILE)
 _CHECKSUM: Final = ".crc"
+_DATE_DIGITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,18 @@ def is_log_file(path: str) -> bool:
         path: of the file, relative to the table or to anything else.
     """
     return _LOG.fullmatch(posixpath.basename(path)) is not None
+
+
+def token_begin(instant: str) -> str:
+    """What tokens begin with in names of log files by one instant: in table version 6 nothing else in them tells the instant.
+
+    Hudi reads a token as three integers of 32 bits.
+
+    Example:
+        >>> token_begin("20240531120000123")
+        '20240531-120000123-'
+    """
+    return f"{instant[:_DATE_DIGITS]}-{instant[_DATE_DIGITS:]}-"
 
 
 def new_file_id() -> str:

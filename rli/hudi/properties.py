@@ -21,6 +21,7 @@ MERGE_ON_READ: Final = "MERGE_ON_READ"
 VERSION_OF_NEW_TABLES: Final = 6
 
 _FIRST_VERSION_OF_LAYOUT_2: Final = 8
+_PAYLOADS: Final = "org.apache.hudi.common.model"
 
 
 class Key:
@@ -38,6 +39,7 @@ class Key:
     PRECOMBINE_FIELD: Final = "hoodie.table.precombine.field"
     ORDERING_FIELDS: Final = "hoodie.table.ordering.fields"
     MERGE_MODE: Final = "hoodie.record.merge.mode"
+    PAYLOAD_CLASS: Final = "hoodie.compaction.payload.class"
     PARTIAL_UPDATE_MODE: Final = "hoodie.table.partial.update.mode"
     KEY_GENERATOR_CLASS: Final = "hoodie.table.keygenerator.class"
     KEY_GENERATOR_TYPE: Final = "hoodie.table.keygenerator.type"
@@ -202,8 +204,9 @@ def new_table_properties(
     hive_style: bool = False,
     url_encode: bool = False,
     create_schema: str | None = None,
+    table_type: str = COPY_ON_WRITE,
 ) -> TableProperties:
-    """Properties of a new copy-on-write table of version 6, complete for every Hudi reader and writer.
+    """Properties of a new table of version 6, complete for every Hudi reader and writer.
 
     Args:
         name: of the table.
@@ -213,6 +216,7 @@ def new_table_properties(
         hive_style: name partition folders ``column=value``.
         url_encode: percent-encode special characters in partition values.
         create_schema: Avro schema of the table, if it is known.
+        table_type: ``COPY_ON_WRITE`` or ``MERGE_ON_READ``.
     """
     kind = _key_generator_of_new_table(record_key_fields, partition_fields)
     optional = {
@@ -222,7 +226,7 @@ def new_table_properties(
     }
     raw = {
         Key.NAME: name,
-        Key.TYPE: COPY_ON_WRITE,
+        Key.TYPE: table_type,
         Key.VERSION: str(VERSION_OF_NEW_TABLES),
         Key.LAYOUT_VERSION: "1",
         Key.RECORD_KEY_FIELDS: ",".join(record_key_fields),
@@ -237,8 +241,17 @@ def new_table_properties(
         Key.CDC: _text(value=False),
         Key.TIMEZONE: "UTC",
         Key.ARCHIVE_FOLDER: "archived",
+        **({} if table_type == COPY_ON_WRITE else _merging(ordering_field)),
     }
     return TableProperties.from_raw({**raw, Key.CHECKSUM: _checksum(raw)})
+
+
+def _merging(ordering_field: str | None) -> dict[str, str]:
+    """By what rule the records of log files are merged, as releases of Hudi from 0.15 on understand it in version 6."""
+    if ordering_field is None:
+        return {Key.PAYLOAD_CLASS: f"{_PAYLOADS}.OverwriteWithLatestAvroPayload"}
+    # Hudi 0.15 knows the ordering column by the older name alone, and would let stale records win without it.
+    return {Key.PAYLOAD_CLASS: f"{_PAYLOADS}.DefaultHoodieRecordPayload", Key.ORDERING_FIELDS: ordering_field}
 
 
 def load_properties(storage: Storage) -> TableProperties:

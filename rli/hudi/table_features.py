@@ -87,11 +87,10 @@ def require_writable(properties: TableProperties) -> None:
     """Pass a table that can be written, and hence also read, as far as its properties tell.
 
     Raises:
-        UnsupportedTableError: see ``require_readable``; or it is merge-on-read, or its version, key generator or a feature
-            that it uses is not one that rli writes; says why and what to do.
+        UnsupportedTableError: see ``require_readable``; or its version, key generator or a feature that it uses is not one that
+            rli writes; says why and what to do.
     """
     require_readable(properties)
-    require_copy_on_write(properties, "are written")
     name = properties.name
     if properties.key_generator not in _WRITTEN_KINDS:
         named = properties.raw.get(Key.KEY_GENERATOR_CLASS) or properties.raw.get(Key.KEY_GENERATOR_TYPE)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.hudi.file_names import LogFileName
+from rli.hudi.file_names import LogFileName, token_begin
 from rli.hudi.hfile.cells import concatenated
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block, deletes
 from rli.hudi.log_file.hfile_block import hfile_block
@@ -21,8 +20,6 @@ from rli.hudi.metadata.groups import groups_of
 from rli.hudi.metadata.partitions import METADATA_FOLDER, data_partition_of, escaped_partition, file_id, group_number
 from rli.hudi.timeline.commit_metadata import AppendedTo, WriteStat
 from rli.metadata_table.partition_change import PartitionChange
-
-_DATE_DIGITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +38,6 @@ class GroupLog:
     def path(self) -> str:
         """Of the file, relative to the table."""
         return posixpath.join(METADATA_FOLDER, self.stat.path)
-
-
-def token_begin(instant: str) -> str:
-    """What tokens begin with in names of log files by one instant: in table version 6 nothing else in them tells the instant.
-
-    Hudi reads a token as three integers of 32 bits.
-
-    Example:
-        >>> token_begin("20240531120000123")
-        '20240531-120000123-'
-    """
-    return f"{instant[:_DATE_DIGITS]}-{instant[_DATE_DIGITS:]}-"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import UnsupportedTableError
+from rli.hudi.file_names import is_log_file
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.metadata.groups import groups_of
 from rli.hudi.metadata.keys import (
@@ -35,7 +36,7 @@ from rli.metadata_table.cell_sorter import CellSorter
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.metadata_table.partition_statistics import merged_over_files
 from rli.tasks import InThreads
-from rli.view.file_slices import FileSlice
+from rli.view.file_slices import FileSlice, may_count
 from rli.view.snapshot import Snapshot
 
 _GROUPS: Final = {
@@ -100,7 +101,8 @@ class InitialRecords:
 
     def files_to_read(self, kinds: Collection[PartitionKind]) -> int:
         """How often ``add_to`` calls ``on_file``."""
-        footers = 0 if _FROM_FOOTERS.isdisjoint(kinds) else sum(map(len, self._files.values()))
+        base_files = [name for files in self._files.values() for name in files if not is_log_file(name)]
+        footers = 0 if _FROM_FOOTERS.isdisjoint(kinds) else len(base_files)
         return footers + (len(self._live) if PartitionKind.RECORD_INDEX in kinds else 0)
 
     @cached_property
@@ -134,12 +136,9 @@ class InitialRecords:
     ) -> None:
         """Records of the base files of one partition of the table."""
         storage, columns = self.snapshot.table.storage, self.columns
-        names = sorted(self._files[path])
-        live = {
-            posixpath.basename(file.path)
-            for file_slice in self.snapshot.slices.of_partitions([path])
-            for file in file_slice.files
-        }
+        names = sorted(name for name in self._files[path] if not is_log_file(name))
+        slices = self.snapshot.slices.of_partitions([path])
+        live = {posixpath.basename(file.path) for file_slice in slices for file in file_slice.files}
         of_live: list[Mapping[str, ColumnStatistics]] = []
         read = InThreads().run(lambda name: base_file_records(storage, posixpath.join(path, name), columns), names)
         for name, records in zip(names, read, strict=True):
@@ -147,7 +146,8 @@ class InitialRecords:
             if name in live and records.rows:
                 of_live.append(records.statistics)
             on_file()
-        if PartitionKind.PARTITION_STATS in sorters:
+        # What log files say may lie outside of the bounds of base files.
+        if PartitionKind.PARTITION_STATS in sorters and not any(file_slice.logs for file_slice in slices):
             merged = merged_over_files(path, of_live, columns.names)
             keyed = ((partition_stats_key(column, path), found) for column, found in merged.items())
             self._add(sorters, PartitionKind.PARTITION_STATS, keyed)
@@ -193,7 +193,7 @@ def visible_files(snapshot: Snapshot) -> dict[str, dict[str, int]]:
     """Partition path → data files in its folder that count, older versions included → bytes."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
     for version in snapshot.slices.all_versions():
-        if snapshot.timeline.is_visible(version.instant):
+        if may_count(version, snapshot.timeline):
             sizes = {posixpath.basename(file.path): file.size for file in version.files}
             found[version.group.partition_path].update(sizes)
     return dict(found)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rli.hudi.file_names import HFILE, BaseFileName
+from rli.hudi.file_names import HFILE, BaseFileName, token_begin
 from rli.hudi.hfile.writer import write_hfile
 from rli.hudi.metadata.cells import in_form
 from rli.hudi.metadata.schema import schema_text_of
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.hudi.timeline.instant import InstantState
 from rli.hudi.timeline.layouts import TimelineLayout
-from rli.metadata_table.group_logs import token_begin
 from rli.view.definition import TableDefinition
 
 

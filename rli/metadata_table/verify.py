@@ -12,6 +12,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.hudi.file_names import is_log_file
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
@@ -28,6 +29,7 @@ from rli.hudi.metadata.views import (
 )
 from rli.metadata_table.base_file_records import BaseFileRecords, base_file_records
 from rli.metadata_table.indexed_columns import IndexedColumns
+from rli.metadata_table.initial_records import visible_files
 from rli.metadata_table.partition_statistics import merged_over_files
 from rli.model import FileGroupId
 from rli.view.snapshot import Snapshot
@@ -83,7 +85,7 @@ class Verification:
 
         Raises:
             CorruptTableError: a base file or a file of the metadata table is damaged.
-            UnsupportedTableError: the metadata table has a form that rli does not read, or the table has log files.
+            UnsupportedTableError: the metadata table has a form that rli does not read.
         """
         checks = {
             PartitionKind.FILES: self._files,
@@ -99,12 +101,7 @@ class Verification:
     @cached_property
     def _stored(self) -> dict[str, dict[str, int]]:
         """Partition path → visible data files of the folders → bytes."""
-        found: dict[str, dict[str, int]] = defaultdict(dict)
-        for version in self._snapshot.slices.all_versions():
-            if self._snapshot.timeline.is_visible(version.instant):
-                sizes = {posixpath.basename(file.path): file.size for file in version.files}
-                found[version.group.partition_path].update(sizes)
-        return dict(found)
+        return visible_files(self._snapshot)
 
     @cached_property
     def _definitions(self) -> Mapping[str, IndexDefinition]:
@@ -121,8 +118,9 @@ class Verification:
             self._records[file] = base_file_records(storage, posixpath.join(*file), self._columns)
         return self._records[file]
 
-    def _data_files(self) -> list[DataFile]:
-        return [(path, name) for path, files in self._stored.items() for name in files]
+    def _base_files(self) -> list[DataFile]:
+        """Log files have no statistics that rli compares, and no filters."""
+        return [(path, name) for path, files in self._stored.items() for name in files if not is_log_file(name)]
 
     def _files(self) -> Iterator[Difference]:
         listed, partition = all_files(self._reader), PartitionKind.FILES
@@ -140,7 +138,7 @@ class Verification:
                     yield Difference(partition, item, Fault.WRONG, sizes)
 
     def _column_statistics(self) -> Iterator[Difference]:
-        files = self._data_files()
+        files = self._base_files()
         kept = column_statistics(self._reader, self._columns.names, files)
         for file in files:
             item = posixpath.join(*file)
@@ -148,10 +146,16 @@ class Verification:
 
     def _partition_statistics(self) -> Iterator[Difference]:
         live: dict[str, list[Mapping[str, ColumnStatistics]]] = defaultdict(list)
+        with_logs: set[str] = set()
         for file_slice in self._snapshot.slices.values():
             path = file_slice.group.partition_path
-            found = [self._of_file((path, posixpath.basename(file.path))) for file in file_slice.files]
-            live[path] += [records.statistics for records in found if records.rows]
+            if file_slice.logs:
+                with_logs.add(path)
+            elif file_slice.base is not None:
+                records = self._of_file((path, posixpath.basename(file_slice.base.path)))
+                live[path] += [records.statistics] if records.rows else []
+        # Those of a partition with log files need not be tight.
+        live = {path: files for path, files in live.items() if path not in with_logs}
         kept = partition_statistics(self._reader, self._columns.names, live)
         for path, files in live.items():
             expected = merged_over_files(path, files, self._columns.names)
@@ -176,7 +180,7 @@ class Verification:
         return schema.field(column).type if schema is not None and column in schema.names else pa.string()
 
     def _bloom_filters(self) -> Iterator[Difference]:
-        files = self._data_files()
+        files = self._base_files()
         kept = bloom_filters(self._reader, files)
         for file in files:
             of_footer, found = self._of_file(file).bloom_filter, kept.get(file)

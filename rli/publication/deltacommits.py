@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rli.hudi.file_names import token_begin
 from rli.hudi.log_file.form import Header
 from rli.hudi.log_file.reader import LogFileReader
 from rli.hudi.metadata.metadata_files import metadata_layout
@@ -10,7 +11,6 @@ from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.writing import TimelineWriter
 from rli.metadata_table.deltacommit import Deltacommit
-from rli.metadata_table.group_logs import token_begin
 from rli.storage import Draft, Storage, StoredFile
 
 

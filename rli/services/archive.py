@@ -29,7 +29,7 @@ from rli.services.metadata_archive import archive_metadata
 from rli.telemetry import events, metrics
 from rli.view.caller_transactions import delete_uncommitted_records
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import FileSlice
+from rli.view.file_slices import FileSlice, may_count
 from rli.view.kept_instants import KeptInstants
 from rli.view.lost_files import require_all_files
 from rli.view.snapshot import Snapshot, told_of_now
@@ -152,10 +152,7 @@ def _require_kept(keep_commits: int) -> None:
 def _dead_files(timeline: Timeline, stored: list[FileSlice], boundary: str) -> list[str]:
     """The files of undone or failed writes older than the boundary."""
     return [
-        file.path
-        for part in stored
-        if part.instant < boundary and not timeline.is_visible(part.instant)
-        for file in part.files
+        file.path for part in stored if part.instant < boundary and not may_count(part, timeline) for file in part.files
     ]
 
 

@@ -36,7 +36,7 @@ from rli.services.undo_plan import planned_files
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import FileSlice
+from rli.view.file_slices import FileSlice, may_count, slice_versions
 from rli.view.kept_instants import KeptInstants
 from rli.view.snapshot import Snapshot, told_of_now
 from rli.view.table_change import TableChange
@@ -178,26 +178,29 @@ def after_cleans(snapshot: Snapshot) -> tuple[Timeline, frozenset[str]]:
 
 
 def unneeded_files(snapshot: Snapshot, earliest: Instant) -> list[FileSlice]:
-    """The base files that nobody needs who reads as of the earliest kept commit, a later one, or a savepoint."""
+    """The slices that nobody needs who reads as of the earliest kept commit, a later one, or a savepoint."""
     stored = snapshot.slices.all_versions()
     saved = {
-        file_slice
+        file
         for instant in snapshot.timeline.savepoints
         for file_slice in snapshot.as_of(instant.time).live_slices(stored).values()
+        for file in file_slice.files
     }
-    return [file_slice for file_slice in _superseded(snapshot, stored, earliest.time) if file_slice not in saved]
+    superseded = _superseded(snapshot, stored, earliest.time)
+    return [file_slice for file_slice in superseded if saved.isdisjoint(file_slice.files)]
 
 
 def _superseded(snapshot: Snapshot, stored: Iterable[FileSlice], earliest: str) -> Iterator[FileSlice]:
     """Old versions in file groups, all of those replaced before the earliest kept commit, and what rollbacks left."""
     groups: dict[FileGroupId, list[FileSlice]] = defaultdict(list)
+    timeline = snapshot.timeline
     for file_slice in stored:
-        if snapshot.timeline.is_visible(file_slice.instant):
+        if may_count(file_slice, timeline):
             groups[file_slice.group].append(file_slice)
-        elif file_slice.instant in snapshot.timeline.undone:
+        elif file_slice.instant in timeline.undone:
             yield file_slice
     for group, slices in groups.items():
-        older = sorted((part for part in slices if part.instant < earliest), key=lambda part: part.instant)
+        older = [part for part in slice_versions(slices, timeline) if part.instant < earliest]
         is_replaced = group in snapshot.replaced and snapshot.replaced[group] < earliest
         yield from older if is_replaced else older[:-1]
 

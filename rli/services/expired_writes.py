@@ -7,8 +7,6 @@ write, and all instants after it, for ever.
 
 from __future__ import annotations
 
-from typing import Final
-
 from rli.coordination.heartbeats import Heartbeats, is_silent
 from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.timeline.by_partition import by_partition
@@ -17,12 +15,11 @@ from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.publication.deltacommits import drop_pending_deltacommit
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
+from rli.publication.markers import marker_folder
 from rli.services.rollback import ROLLBACK
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
-
-_MARKERS: Final = ".hoodie/.temp"
 
 
 def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
@@ -43,7 +40,7 @@ def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
     for instant in expired_writes(table):
         snapshot = Snapshot.now(table)
         rollback = ROLLBACK.announce(_plan(snapshot, instant), snapshot.timeline, fence)
-        table.storage.delete_folder(f"{_MARKERS}/{instant.time}")
+        table.storage.delete_folder(marker_folder(instant.time))
         drop_pending_deltacommit(table.storage, table.timeline_layout, instant.time)
         ROLLBACK.finish(rollback, fence)
         Heartbeats(table.storage, has_metadata_table=bool(table.properties.metadata_partitions)).remove(instant.time)
@@ -66,13 +63,16 @@ def is_at_work(table: TableDefinition, instant: Instant) -> bool:
 def expired_writes(table: TableDefinition) -> list[Instant]:
     """The pending commits of other engines whose writers seem to be dead, unless one of them is being rolled back."""
     pending = table.load_timeline().pending
+    # In table version 6, names of log files do not tell the instant: Hudi's writers roll such a deltacommit back.
+    names_commits = table.timeline_layout.keeps_completion_times
+    told = {Action.COMMIT, Action.DELTA_COMMIT} if names_commits else {Action.COMMIT}
     if any(instant.action == Action.ROLLBACK for instant in pending):
         return []
     return [
         instant
         for instant in pending
         # An overwrite or a clustering has a plan that others may carry out.
-        if instant.action == Action.COMMIT
+        if instant.action in told
         # The folder of a write of rli is there from before its request until after its end.
         and not table.storage.exists(paths.work_folder(instant.time))
         # A commit of rli that lost its completed file is for ``rli.commit.torn``, or for an operator.

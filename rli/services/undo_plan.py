@@ -23,7 +23,7 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
     saved = {instant.time for instant in snapshot.timeline.savepoints}
     for instant in instants:
         change = snapshot.change(instant)
-        if instant.action != Action.COMMIT and not change.is_native:
+        if (change.replaced or instant.action == Action.REPLACE_COMMIT) and not change.is_native:
             raise UnsupportedTableError(
                 f"a commit of another engine replaced whole file groups: instant={instant.time} "
                 f"operation={change.operation}",

@@ -15,7 +15,7 @@ from rli.index.any_index import facts_of
 from rli.index.registry import index_kind
 from rli.model import LeasePlace
 from rli.settings import TableSettings
-from rli.table.options import OF_INDEX, TableOptions, given_settings, wanted_partitions
+from rli.table.options import OF_INDEX, TableOptions, given_settings, wanted_partitions, wanted_type
 from rli.table.table import Table, opened_table
 from rli.urls import without_password, without_secrets
 
@@ -72,6 +72,8 @@ class Wanted:
             yield "hive_style", self.options["hive_style"], properties.hive_style
         if "url_encode_partitions" in self.options:
             yield "url_encode_partitions", self.options["url_encode_partitions"], properties.url_encode
+        if "table_type" in self.options:
+            yield "table_type", wanted_type(self.options).lower(), properties.table_type.lower()
         if "metadata" in self.options:
             yield "metadata", *self._partitions(table)
         if "lock" in self.options:

@@ -25,7 +25,14 @@ from rli.model import KeyMode, LeasePlace
 from rli.storage import Storage
 from rli.table.agreement import Wanted
 from rli.table.creation import claimed
-from rli.table.options import TableOptions, new_settings, properties_of_lock, require_known, wanted_partitions
+from rli.table.options import (
+    TableOptions,
+    new_settings,
+    properties_of_lock,
+    require_known,
+    wanted_partitions,
+    wanted_type,
+)
 from rli.table.table import Table
 from rli.urls import has_secrets, without_secrets
 from rli.view import paths
@@ -55,7 +62,7 @@ def create_table(  # noqa: PLR0913  (what every table is asked for; the rest are
     storage_options: Mapping[str, str] | None = None,
     **options: Unpack[TableOptions],
 ) -> Table:
-    """Create an empty table, in Hudi's copy-on-write layout of version 6, with its index.
+    """Create an empty table, in Hudi's layout of version 6, with its index.
 
     Args:
         path: a folder, local or a URI; it is made if needed.
@@ -69,7 +76,7 @@ def create_table(  # noqa: PLR0913  (what every table is asked for; the rest are
             Several processes may call this at once.
         storage_options: of an object store, credentials among them: see docs/object-stores.md. They are not stored.
         **options: ``TableOptions`` has each of them with its default: ``shards``, ``key_mode``,
-            ``on_partition_change``, ``hive_style``, ``url_encode_partitions``, ``target_file_size``,
+            ``on_partition_change``, ``hive_style``, ``url_encode_partitions``, ``table_type``, ``log_format``, ``target_file_size``,
             ``small_file_size``, ``compression``, ``write_attempts``, ``lease_seconds``, ``lease``, ``lock``,
             ``durability``, ``maintenance``, ``tombstones``, ``metadata``.
 
@@ -139,6 +146,7 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         ordering_field=wanted.ordering,
         hive_style=options.get("hive_style", False),
         url_encode=options.get("url_encode_partitions", False),
+        table_type=wanted_type(options),
         create_schema=None if wanted.schema is None else to_avro(written_schema(wanted.schema), table_name),
     ).changed(properties_of_lock(options))
     partitions = wanted_partitions(options, index_url)

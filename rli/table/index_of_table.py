@@ -88,7 +88,7 @@ class IndexOfTable:
         Raises:
             IndexMismatchError: there is an index of something else at the URL.
             CorruptTableError: a record key lives in more than one place, or a file cannot be read.
-            UnsupportedTableError: the records have no keys, or the table is merge-on-read.
+            UnsupportedTableError: the records have no keys.
         """
         return index_upkeep.bootstrap(self._opened, url, IndexOptions(shards, key_mode), tasks or InProcess())
 

@@ -16,7 +16,6 @@ from rli.errors import (
     IndexNotReadyError,
     UnsupportedTableError,
 )
-from rli.hudi.table_features import require_copy_on_write
 from rli.index.any_index import repaired
 from rli.index.contract import IndexState, SyncOptions, TableIndex
 from rli.index.kinds import IndexOptions, InMetadataTable, KeptKind, opened_to_relocate, rebuilt, require_valid
@@ -38,7 +37,7 @@ from rli.view.registration import adopt
 
 def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: TaskRunner) -> int:
     """Build the index again, at a URL; see ``Table.bootstrap_index``."""
-    require_copy_on_write(table.follow().properties, "have an index")
+    table.follow()
     if url is None and table.definition.settings is None:
         url = default_index_url(table.definition.storage)
     chosen = table.definition.index_url if url is None else url

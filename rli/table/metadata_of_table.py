@@ -7,7 +7,6 @@ from functools import partial
 
 from rli.errors import InvalidInputError
 from rli.hudi.metadata.reader import MetadataTableReader
-from rli.hudi.table_features import require_copy_on_write
 from rli.index.kinds import InMetadataTable
 from rli.metadata_table.status import MetadataStatus, metadata_status
 from rli.metadata_table.verify import Difference, Verification
@@ -140,7 +139,7 @@ class MetadataOfTable:
 
         Raises:
             CorruptTableError: a file of the table or of the metadata table is damaged.
-            UnsupportedTableError: the metadata table has a form that rli does not read, or the table is merge-on-read.
+            UnsupportedTableError: the metadata table has a form that rli does not read.
         """
         return told_of_now(self._opened.reloaded(), _differences)
 
@@ -150,7 +149,6 @@ def _status(snapshot: Snapshot) -> MetadataStatus:
 
 
 def _differences(snapshot: Snapshot) -> tuple[Difference, ...]:
-    require_copy_on_write(snapshot.table.properties, "are compared with their metadata table")
     return tuple(Verification(snapshot, _reader(snapshot)).differences())
 
 

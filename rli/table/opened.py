@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from rli.commit.exclusive_service import table_service
 from rli.errors import InvalidInputError, RliError, UndecidedCommitError
-from rli.hudi.table_features import require_copy_on_write
 from rli.hudi.timeline.instant import parse_instant_time
 from rli.index.contract import TableIndex
 from rli.index.kinds import IndexKind
@@ -57,7 +56,6 @@ class OpenTable:
             IndexNotReadyError: it is missing.
             IndexMismatchError: the index at the URL belongs to another table.
             StoreUnavailableError: its store does not answer.
-            UnsupportedTableError: the table is merge-on-read.
         """
         while True:
             definition = self.definition
@@ -73,8 +71,6 @@ class OpenTable:
         index = self._index
         if index is not None and not (isinstance(index, KeptInStore) and index.is_gone()):
             return index
-        # Hudi may have changed the table's type since the index was built.
-        require_copy_on_write(self.definition.properties, "have an index")
         with self._opening:
             # Another thread may have opened it meanwhile.
             if self._index is None or self._index is index:

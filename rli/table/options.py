@@ -10,7 +10,7 @@ from rli.errors import SettingsError
 from rli.hudi.lock_settings import NO_LOCK, lock_properties
 from rli.index.kinds import InMetadataTable
 from rli.index.registry import index_kind
-from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
+from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange, TableType
 from rli.services.metadata_births import NewPartitions
 from rli.settings import DEFAULT_TOMBSTONES, MEBIBYTE, Maintenance
 
@@ -31,6 +31,9 @@ class TableOptions(TypedDict, total=False):
             "keep" or "fail".
         hive_style: name partition folders ``column=value``.
         url_encode_partitions: percent-encode special characters in partition values.
+        table_type: "copy_on_write" (default): a write rewrites the base files that it changes. "merge_on_read": a write appends
+            updates and deletes to log files. See docs/table-types.md.
+        log_format: of a merge-on-read table, the format of records in log files: "parquet" (default) or "avro".
         target_file_size: bytes up to which new records fill a base file; by default 120 MiB.
         small_file_size: base files below it (bytes) are filled first; by default five sixths of the target.
         compression: Parquet codec: "zstd" (default), "snappy", "gzip" or "none".
@@ -59,6 +62,8 @@ class TableOptions(TypedDict, total=False):
     on_partition_change: OnPartitionChange | str
     hive_style: bool
     url_encode_partitions: bool
+    table_type: TableType | str
+    log_format: str
     target_file_size: int
     small_file_size: int | None
     compression: str
@@ -72,7 +77,7 @@ class TableOptions(TypedDict, total=False):
     metadata: Sequence[str] | str
 
 
-OF_PROPERTIES: Final = frozenset({"hive_style", "lock", "url_encode_partitions"})
+OF_PROPERTIES: Final = frozenset({"hive_style", "lock", "table_type", "url_encode_partitions"})
 """The options that are kept as Hudi's properties."""
 
 OF_INDEX: Final = frozenset({"shards", "key_mode"})
@@ -108,6 +113,14 @@ def given_settings(options: TableOptions) -> dict[str, Any]:
 def properties_of_lock(options: TableOptions) -> dict[str, str]:
     """Hudi's properties of the wanted lock; raises ``SettingsError`` if there is no such choice."""
     return lock_properties(options.get("lock", NO_LOCK))
+
+
+def wanted_type(options: TableOptions) -> str:
+    """Hudi's name of the wanted table type; raises ``SettingsError`` if there is no such choice."""
+    chosen = options.get("table_type", TableType.COPY_ON_WRITE)
+    if chosen not in set(TableType):
+        raise SettingsError(f"no such choice: table_type={chosen!r}", remedy=f"choose one of {', '.join(TableType)}")
+    return TableType(chosen).upper()
 
 
 def wanted_partitions(options: TableOptions, index_url: str) -> NewPartitions | None:

@@ -10,6 +10,7 @@ from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.properties import Key, TableProperties, load_properties
 from rli.hudi.table_features import require_readable
 from rli.hudi.timeline.archive import Archive
+from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import Timeline, is_unbroken, listed_timeline, load_timeline
 from rli.model import Durability
@@ -96,6 +97,11 @@ class TableDefinition:
     def has_archive(self) -> bool:
         """Whether instants have left the active timeline."""
         return not self.archive.is_empty()
+
+    @property
+    def write_action(self) -> Action:
+        """As what its writes are on the timeline, unless they replace file groups."""
+        return Action.COMMIT if self.properties.is_copy_on_write else Action.DELTA_COMMIT
 
     @property
     def timeline_layout(self) -> TimelineLayout:

@@ -6,7 +6,7 @@ callers: a conflict, a removed file, a change of the index.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rli.hudi.timeline.instant import Instant
@@ -115,8 +115,31 @@ def changed_groups(
         then, since = before.slices.of_groups(groups), now.slices.of_groups(groups)
     # Slices are compared, not commits: a change that was undone again is no change, and a file group that a rollback
     # took back to an earlier version is one, although no commit wrote it.
-    differing = (group for group in then.keys() | since.keys() if then.get(group) != since.get(group))
+    differing = [group for group in then.keys() | since.keys() if then.get(group) != since.get(group)]
+    if any(then[group].seen is not None for group in differing if group in then):
+        differing = [*_with_changes(before, now, then, since, differing)]
     return tuple(GroupChange(group, then.get(group), since.get(group)) for group in sorted(differing))
+
+
+def _with_changes(
+    before: Snapshot,
+    now: Snapshot,
+    then: Mapping[FileGroupId, FileSlice],
+    since: Mapping[FileGroupId, FileSlice],
+    differing: Iterable[FileGroupId],
+) -> Iterator[FileGroupId]:
+    """Those of some differing file groups of which more differs than the commits of the whole table that count.
+
+    In table version 6, several commits may write to a log file. So a slice with the same files has changed if a commit in between
+    names its file group. Of an undone commit a file has gone, or one has come that takes its records back.
+    """
+    written = {
+        group for write in added_writes(now.timeline, before.timeline.write_times) for group in now.change(write).groups
+    }
+    for group in differing:
+        earlier, later = then.get(group), since.get(group)
+        if earlier is None or later is None or earlier.files != later.files or group in written:
+            yield group
 
 
 def diff(before: Snapshot, now: Snapshot) -> StateDiff | None:

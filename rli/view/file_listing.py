@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from rli.errors import CorruptTableError
-from rli.hudi.file_names import BaseFileName, LogFileName, data_file_name
+from rli.hudi.file_names import BaseFileName, LogFileName, data_file_name, token_begin
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.views import all_files, files_of
@@ -121,10 +121,12 @@ def _listed(files: Mapping[str, Mapping[str, int]]) -> Iterator[StoredFile]:
 def files_written_at(storage: Storage, instant: str) -> list[str]:
     """Paths of the data files that an instant wrote by their names, whether or not any timeline shows them.
 
-    In table version 6, log files have the instant of their slice: those of a slice that the instant began are among them.
+    In table version 6, log files have the instant of their slice: those of a slice that the instant began are among them, and those
+    whose write token tells the instant, as in rli.
     """
     files = _data_files(file for folder in _folders(storage) for file in _files_of(storage, folder))
-    return [file.path for file, name in files if name.instant == instant]
+    token = token_begin(instant)
+    return [file.path for file, name in files if name.instant == instant or name.write_token.startswith(token)]
 
 
 def _folders(storage: Storage) -> list[str]:

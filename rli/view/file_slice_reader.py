@@ -56,6 +56,11 @@ class FileSliceReader:
         return self._base.has_few_rows
 
     @property
+    def may_have_deletes(self) -> bool:
+        """No: there are no log files."""
+        return False
+
+    @property
     def schema(self) -> pa.Schema:
         """Of the records as they are stored, meta columns included where there are any."""
         return self._base.schema

@@ -139,9 +139,45 @@ def _with_logs(
         base = bases.get(group)
         over = [one for one in listed if _is_over(one.instant, base, timeline)]
         if over:
-            files = sorted((log for one in over for log in one.logs), key=_log_name)
             begun = min(one.instant for one in over) if base is None else base.instant
-            yield group, FileSlice(group, begun, None if base is None else base.base, tuple(files), seen)
+            yield group, FileSlice(group, begun, None if base is None else base.base, _logs_of(over), seen)
+
+
+def slice_versions(slices: Iterable[FileSlice], timeline: Timeline) -> list[FileSlice]:
+    """The visible slices of one file group, the oldest first: each base file with the log files over it.
+
+    Args:
+        slices: of the file group, as listed: one for each base file, and one for each log file.
+        timeline: says which instants completed.
+    """
+    bases = sorted(
+        (one for one in slices if one.base is not None and timeline.is_visible(one.instant)),
+        key=lambda one: one.instant,
+    )
+    logs: dict[FileSlice | None, list[FileSlice]] = {}
+    for log in (one for one in slices if one.base is None and may_count(one, timeline)):
+        below = [base for base in bases if _is_over(log.instant, base, timeline)]
+        logs.setdefault(below[-1] if below else None, []).append(log)
+    found = [replace(base, logs=_logs_of(logs.get(base, ()))) for base in bases]
+    alone = logs.get(None)
+    if alone:
+        found.insert(0, replace(min(alone, key=lambda one: one.instant), logs=_logs_of(alone)))
+    return found
+
+
+def may_count(listed: FileSlice, timeline: Timeline) -> bool:
+    """Whether a file may count, by the instant in its name; log files of table version 6 do not have that of their commit there.
+
+    Args:
+        listed: the slice of a single file.
+        timeline: says which instants completed.
+    """
+    names_commit = listed.base is not None or timeline.layout.keeps_completion_times
+    return not names_commit or timeline.is_visible(listed.instant)
+
+
+def _logs_of(listed: Iterable[FileSlice]) -> tuple[DataFile, ...]:
+    return tuple(sorted((log for one in listed for log in one.logs), key=_log_name))
 
 
 def _is_over(instant: str, base: FileSlice | None, timeline: Timeline) -> bool:

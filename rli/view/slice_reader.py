@@ -25,6 +25,14 @@ class SliceReader(Protocol):
         """Of the records as they are stored, meta columns included where there are any."""
 
     @property
+    def has_few_rows(self) -> bool:
+        """Whether the slice is known to have so few records that ``batches`` holds all of them in memory at once."""
+
+    @property
+    def may_have_deletes(self) -> bool:
+        """Whether a log file may delete records that are in the base file."""
+
+    @property
     def bloom_filter(self) -> BloomFilter | None:
         """Of the stored record keys; None if the slice has none."""
 
@@ -34,6 +42,9 @@ class SliceReader(Protocol):
     @property
     def written_key_range(self) -> tuple[str, str] | None:
         """The least and the greatest record key as the writer has noted them; None if it has not."""
+
+    def read_columns(self, schema: pa.Schema) -> pa.Table:
+        """All records, reduced to the columns of ``schema`` and made to fit it, in the order of ``batches``."""
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The records in batches, made to fit ``schema``."""

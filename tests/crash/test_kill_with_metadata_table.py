@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rli import Table, open_table
+from rli.hudi.file_names import token_begin
 from rli.hudi.metadata.partitions import METADATA_FOLDER
-from rli.metadata_table.group_logs import token_begin
 from rli.storage import Storage
 from tests.crash.writes import pointed
 from tests.support.children import was_killed

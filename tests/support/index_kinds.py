@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
-from rli import Scope, Table, create_table
+from rli import Scope, Table, TableType, create_table
 from rli.view import paths
 from tests.support.table_model import Outcome, Version
 from tests.support.table_model import deleted as deleted_globally
@@ -26,12 +26,14 @@ class Kind:
         scope: where a key is unique.
         can_cluster: whether file groups may be put together.
         version: of the table, 6 or 9.
+        table_type: of the table.
     """
 
     url: str
     scope: Scope
     can_cluster: bool = True
     version: int = 6
+    table_type: TableType = TableType.COPY_ON_WRITE
 
     def create(self, folder: Path, **settings: Any) -> Table:
         """An empty table with key ``id``, partitions by ``city`` and ordering ``ts``."""
@@ -42,6 +44,7 @@ class Kind:
             partition_by="city",
             ordering="ts",
             index=url if self.version == 6 else "simple:",
+            table_type=self.table_type,
             **settings,
         )
         if self.version == 9:
@@ -71,6 +74,13 @@ IN_METADATA_TABLE = {
     # Older tables have no partitioned record index.
     "metadata-partition": Kind("record-index:?scope=partition", Scope.PARTITION, version=9),
 }
+
+MERGE_ON_READ = {
+    f"{name}-logs": replace(kind, table_type=TableType.MERGE_ON_READ)
+    for name, kind in (KINDS | IN_METADATA_TABLE).items()
+}
+"""The same kinds on tables with log files; one of them in table version 9."""
+MERGE_ON_READ["record-logs"] = replace(MERGE_ON_READ["record-logs"], version=9)
 
 with_metadata_kinds = pytest.mark.parametrize(
     "kind", [*KINDS.values(), *IN_METADATA_TABLE.values()], ids=[*KINDS, *IN_METADATA_TABLE]

@@ -65,6 +65,7 @@ def turn_into_version_9(table: Table) -> None:
         Key.VERSION: "9",
         Key.LAYOUT_VERSION: "2",
         Key.PRECOMBINE_FIELD: None,
+        Key.PAYLOAD_CLASS: None,
         Key.ORDERING_FIELDS: definition.properties.ordering_field,
         Key.MERGE_MODE: "EVENT_TIME_ORDERING",
     }
@@ -108,7 +109,7 @@ def live_files(table: Table) -> dict[str, pq.ParquetFile]:
     return {
         file.path: pq.ParquetFile(storage.filesystem.open_input_file(storage.full_path(file.path)))
         for file_slice in snapshot.slices.values()
-        for file in file_slice.files
+        for file in file_slice.without_logs().files
     }
 
 

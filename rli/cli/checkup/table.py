@@ -61,8 +61,6 @@ class TableCheckup:
         self.findings.extend(disk_findings(self._storage))
         snapshot, records = self._look_at_state(definition)
         url = self._index_url or (definition.index_url if definition.settings else None)
-        if url is None and not definition.properties.is_copy_on_write:
-            return
         if url is None:
             self.findings.append(
                 Finding(

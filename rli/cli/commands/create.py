@@ -40,6 +40,7 @@ def register(app: typer.Typer) -> None:
         "rli create trips --record-key id --partition-by city --ordering ts",
         "rli create trips --record-key vendor,id --index lmdb:///data/idx/trips --shards 128",
         "rli create trips --record-key id --partition-by city --ordering ts --if-exists open",
+        "rli create events --record-key id --partition-by day --ordering ts --type merge-on-read",
         "rli create trips --record-key id --schema trips.avsc --option compression=snappy --option write_attempts=20",
         "rli create /mnt/shared/trips --record-key id --index lmdb:///var/lib/rli/trips --lease table",
     )
@@ -50,6 +51,13 @@ class IfExists(StrEnum):
 
     FAIL = "fail"
     OPEN = "open"
+
+
+class TypeName(StrEnum):
+    """The types of tables as a command line spells them."""
+
+    COPY_ON_WRITE = "copy-on-write"
+    MERGE_ON_READ = "merge-on-read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,14 @@ def create(
         OnPartitionChange, typer.Option(help="How upserts treat a known key in another partition.")
     ] = OnPartitionChange.MOVE,
     name: Annotated[str | None, typer.Option(help="Name of the table. Default: that of its folder.")] = None,
+    table_type: Annotated[
+        TypeName,
+        typer.Option(
+            "--type",
+            help="copy-on-write: a write rewrites the base files that it changes. merge-on-read: a write appends updates and "
+            "deletes to log files, and readers merge them.",
+        ),
+    ] = TypeName.COPY_ON_WRITE,
     hive_style: Annotated[bool, typer.Option("--hive-style", help="Name partition folders column=value.")] = False,
     url_encode_partitions: Annotated[
         bool, typer.Option("--url-encode-partitions", help="Percent-encode special characters in partition folders.")
@@ -185,6 +201,7 @@ def create(
         "on_partition_change": on_partition_change,
         "hive_style": hive_style,
         "url_encode_partitions": url_encode_partitions,
+        "table_type": table_type.replace("-", "_"),
         "target_file_size": target_file_size,
         "lease": lease,
         "lock": lock,

@@ -22,7 +22,7 @@ _CODEC: Final = "gzip"
 _BATCH_ROWS: Final = 32_768
 
 
-def parquet_block(instant: str, records: Iterable[pa.RecordBatch], schema: str) -> bytes:
+def parquet_block(instant: str, records: Iterable[pa.RecordBatch], schema: str, compression: str = _CODEC) -> bytes:
     """A block of records.
 
     Decimals are byte arrays of the schema's size. Hudi 0.15 reads no others; Spark's writer in later releases makes integers of
@@ -32,6 +32,7 @@ def parquet_block(instant: str, records: Iterable[pa.RecordBatch], schema: str) 
         instant: of the commit.
         records: batches with the columns and types that the schema has, meta columns included.
         schema: Avro schema of the records.
+        compression: Parquet codec; by default Hudi's.
 
     Raises:
         CorruptTableError: the schema is none.
@@ -39,7 +40,9 @@ def parquet_block(instant: str, records: Iterable[pa.RecordBatch], schema: str) 
     """
     columns = from_avro(schema)
     content = io.BytesIO()
-    with pq.ParquetWriter(content, columns, compression=_CODEC, store_schema=False, write_page_checksum=True) as writer:
+    with pq.ParquetWriter(
+        content, columns, compression=compression, store_schema=False, write_page_checksum=True
+    ) as writer:
         for batch in records:
             writer.write_batch(require_columns(batch, columns))
         writer.add_key_value_metadata(CALENDAR)

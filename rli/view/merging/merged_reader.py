@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from rli.errors import CorruptTableError
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.bloom_filter import BloomFilter
-from rli.hudi.log_file.form import Header
+from rli.hudi.log_file.form import BlockKind, Header
+from rli.hudi.meta_columns import IS_DELETED
 from rli.storage import Storage
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
@@ -98,6 +99,16 @@ class MergedReader:
         return sum(batch.num_rows for batch in self.batches(pa.schema([first])))
 
     @property
+    def has_few_rows(self) -> bool:
+        """False: their number is not known."""
+        return False
+
+    @property
+    def may_have_deletes(self) -> bool:
+        """Whether there is a block of deletes, or records may be marked as deleted."""
+        return IS_DELETED in self._table.schema.names or any(one.block.kind is BlockKind.DELETE for one in self._blocks)
+
+    @property
     def schema(self) -> pa.Schema:
         """Of the records as they are stored: in the base file, or in the first block if there is none."""
         if self._base is not None:
@@ -119,6 +130,10 @@ class MergedReader:
     def written_key_range(self) -> tuple[str, str] | None:
         """None: see ``key_range``."""
         return None
+
+    def read_columns(self, schema: pa.Schema) -> pa.Table:
+        """All merged records, made to fit ``schema``, in the order of ``batches``."""
+        return pa.concat_tables([schema.empty_table(), *self.batches(schema)])
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The merged records in batches, made to fit ``schema``: first those of the base file, then those of log files."""

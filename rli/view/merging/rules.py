@@ -8,7 +8,6 @@ from typing import Final, Self
 from rli.errors import UnsupportedTableError
 from rli.hudi.properties import Key, TableProperties
 
-_PAYLOAD: Final = "hoodie.compaction.payload.class"
 _LEGACY_PAYLOAD: Final = "hoodie.table.legacy.payload.class"
 _STRATEGIES: Final = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
 _SPECIAL: Final = ("hoodie.record.merge.property.", "hoodie.payload.delete.")
@@ -53,11 +52,11 @@ class MergeRules:
         raw = properties.raw
         _require_known(properties)
         mode = raw.get(Key.MERGE_MODE) if properties.version >= _FIRST_VERSION_WITH_MODES else None
-        payload = raw.get(_PAYLOAD)
+        payload = raw.get(Key.PAYLOAD_CLASS)
         if mode is None and payload is not None:
             mode = _MODES.get(payload.rpartition(".")[2])
             if mode is None:
-                raise _unknown(properties, _PAYLOAD)
+                raise _unknown(properties, Key.PAYLOAD_CLASS)
         # Hudi, too, falls back on the ordering column.
         if mode not in {_BY_COMMIT, _BY_EVENT, None}:
             raise _unknown(properties, _LEGACY_PAYLOAD if _LEGACY_PAYLOAD in raw else Key.MERGE_MODE)

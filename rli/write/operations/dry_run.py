@@ -108,7 +108,8 @@ def _awaited_state(table: TableDefinition, index: TableIndex) -> IndexState:
 
 
 def _told(prepared: PreparedWrite, write: DryRun) -> CommitResult:
-    groups = sorted(stat.group for stat in prepared.stats if stat.previous_instant is not None)
+    rewritten = (stat for stat in prepared.stats if stat.previous_instant is not None and stat.appended_to is None)
+    groups = sorted(stat.group for stat in rewritten)
     slices = write.snapshot.slices.of_groups(groups)
     bases = [slices[group].base for group in groups]
     paths = tuple(base.path for base in bases if base is not None)

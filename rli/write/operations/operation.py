@@ -49,8 +49,8 @@ class Operation(ABC):
     name: ClassVar[str]
     """As Hudi has it in the commit, such as ``UPSERT``."""
 
-    action: ClassVar[Action] = Action.COMMIT
-    """Of its instants."""
+    action: ClassVar[Action | None] = None
+    """Of its instants; None for that of the table's writes."""
 
     @property
     def verb(self) -> str:
@@ -141,7 +141,7 @@ def written(
     *,
     options: WriteOptions,
     caller: CallerMetadata,
-    action: Action = Action.COMMIT,
+    action: Action | None = None,
 ) -> CommitResult:
     """Try a write until it is published, and maintain the table if that is due; or only tell what it would do.
 
@@ -153,7 +153,7 @@ def written(
         prepare: the work of an attempt, or of a dry run.
         options: of the write.
         caller: what is kept with the commit.
-        action: of the instant.
+        action: of the instant; None for that of the table's writes.
     """
     if options.dry_run:
         return dry_run(table, index, options.on_step, caller, prepare)

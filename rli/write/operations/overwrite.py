@@ -78,7 +78,7 @@ class OverwritePartitions(Operation):
     """
 
     name: ClassVar[str] = "INSERT_OVERWRITE"
-    action: ClassVar[Action] = Action.REPLACE_COMMIT
+    action: ClassVar[Action | None] = Action.REPLACE_COMMIT
 
     partitions: tuple[str, ...]
     on_change: OnPartitionChange
@@ -98,7 +98,7 @@ class OverwritePartitions(Operation):
         with located_rows(write, request, OverwriteTagging(schema)) as tagged:
             write.on_step(Step.TAGGED)
             # No ordering value is compared: none is late.
-            late = LateMoves(write.table.storage, {}, None)
+            late = LateMoves(write.snapshot.reader, {}, None)
             rows = tagged.without_late_moves(late) if tagged.profile.leaving else tagged
             self._require_allowed(rows)
             partitions = self._replaced_by(rows)

@@ -22,6 +22,8 @@ from rli.index.placing import Placement, PlacesRecords
 from rli.index.reports import SomeKeys
 from rli.index.roles import AppliesSections
 from rli.model import FileGroupId, Step
+from rli.settings import MEBIBYTE
+from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_files
 from rli.write.engine.contract import Engine, Request, TaggedRows, Tagging
 from rli.write.engine.workload import WorkloadProfile
@@ -183,8 +185,23 @@ def _placements(
     return plan_placements(
         new,
         write.bytes_per_record(bytes_per_row),
-        [found for found in write.snapshot.slices.of_partitions(new) if found.group not in avoided],
+        [
+            found
+            for found in write.snapshot.slices.of_partitions(new)
+            if found.group not in avoided and _takes_new(write, found)
+        ],
         write.table.require_settings(),
         new_file_id,
         most_rewritten=most_rewritten,
     )
+
+
+def _takes_new(write: WriteBasis, file_slice: FileSlice) -> bool:
+    """Whether new records may go to a file group, which gets a new base file by them.
+
+    A base file with log files is left to a compaction, unless both are small: Hudi's writers do so, too.
+    """
+    if write.table.properties.is_copy_on_write:
+        return True
+    is_cheap = not file_slice.logs or file_slice.size <= MEBIBYTE
+    return is_cheap and file_slice.group not in write.planned_compactions

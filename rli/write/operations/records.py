@@ -12,6 +12,7 @@ from rli.commit.conflicts import no_keys
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_basis import WriteBasis
 from rli.file_group.conditions import Condition
+from rli.file_group.writer import WriteContext
 from rli.index.contract import ChangedKeys
 from rli.index.reports import SomeKeys
 from rli.model import OnPartitionChange, Step, WriteCounts
@@ -54,10 +55,10 @@ def prepare_records(write: WriteBasis, request: Request, engine: Engine, records
     with tagged_rows(write, request, records.tagging, records.undecided) as tagged:
         write.on_step(Step.TAGGED)
         before = tagged.profile
-        rows = _in_time(tagged, write, records)
-        late = sum(before.leaving.values()) - sum(rows.profile.arriving.values())
         context = write.context(schema, is_flushed=engine.flushes_in_tasks, kept=records.kept)
         context = replace(context, when=records.when)
+        rows = _in_time(tagged, write, records, context)
+        late = sum(before.leaving.values()) - sum(rows.profile.arriving.values())
         plan = plan_write(write, context, rows.profile, request.bytes_per_row)
         write.on_step(Step.RESOLVED)
         results = run_plan(write, rows, plan)
@@ -85,7 +86,7 @@ def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:
     return request.some_keys(changes.among)
 
 
-def _in_time(tagged: TaggedRows, write: WriteBasis, records: RecordWrite) -> TaggedRows:
+def _in_time(tagged: TaggedRows, write: WriteBasis, records: RecordWrite, context: WriteContext) -> TaggedRows:
     """The rows less late moves, with the stored values that moves keep; raises ``PartitionChangeError`` if records move that may not."""
     leaving = tagged.profile.leaving
     if not leaving:
@@ -95,7 +96,7 @@ def _in_time(tagged: TaggedRows, write: WriteBasis, records: RecordWrite) -> Tag
     field = None if ordering is None else pa.field(ordering, schema.field(ordering).type)
     target = () if records.when is None else tuple(map(schema.field, records.when.target))
     late = LateMoves(
-        write.table.storage, slices, field, tuple(map(schema.field, records.kept)), when=records.when, target=target
+        context.open, slices, field, tuple(map(schema.field, records.kept)), when=records.when, target=target
     )
     rows = tagged.without_late_moves(late)
     moving = sum(rows.profile.arriving.values())

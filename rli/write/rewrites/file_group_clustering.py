@@ -27,8 +27,7 @@ from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.index.locators import Locator
 from rli.index.placing import Regrouping
 from rli.model import FileGroupId, WriteCounts
-from rli.storage import Storage
-from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
+from rli.view.file_slice_reader import READ_BATCH_ROWS
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file, unpublished_files
 from rli.write.rewrites.placed import placed_by_index
@@ -69,17 +68,19 @@ def cluster_file_groups(context: ClusteringContext, regrouping: Regrouping) -> l
 
 
 def _write(context: ClusteringContext, regrouping: Regrouping) -> list[FileGroupResult]:
-    storage, sources = context.write.storage, regrouping.sources
+    sources = regrouping.sources
     partition_path, token = sources[0].group.partition_path, f"{randbelow(_TOKENS)}-0-0"
     targets = [_Target(context, FileGroupId(partition_path, file_id), token) for file_id in regrouping.file_ids]
     with ExitStack() as stack:
-        rows = _rows_of(storage, sources)
-        kept = None if context.write.expired_before is None else _kept(storage, sources, context.write.expired_before)
+        rows = _rows_of(context.write, sources)
+        kept = (
+            None
+            if context.write.expired_before is None
+            else _kept(context.write, sources, context.write.expired_before)
+        )
         for target in targets:
             stack.enter_context(target.opened(rows))
-        for batch in coalesce_tables(
-            _stored(storage, sources, context.write.schema, kept), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP
-        ):
+        for batch in coalesce_tables(_stored(context.write, sources, kept), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP):
             for target, records in zip(targets, _by_target(regrouping, batch), strict=True):
                 if records.num_rows:
                     target.write(records)
@@ -154,15 +155,15 @@ class _Target:
         return stat, self._journal
 
 
-def _rows_of(storage: Storage, sources: Iterable[FileSlice]) -> int:
+def _rows_of(write: WriteContext, sources: Iterable[FileSlice]) -> int:
     rows = 0
     for source in sources:
-        with FileSliceReader(storage, source) as reader:
+        with write.open(source) as reader:
             rows += reader.rows
     return rows
 
 
-def _kept(storage: Storage, sources: Iterable[FileSlice], expired_before: str) -> NDArray[np.bool_]:
+def _kept(write: WriteContext, sources: Iterable[FileSlice], expired_before: str) -> NDArray[np.bool_]:
     """Which records stay, where those of expired keys come together with newer ones: shape (records,).
 
     A file group holds a key once: the merge relies on it.
@@ -170,7 +171,7 @@ def _kept(storage: Storage, sources: Iterable[FileSlice], expired_before: str) -
     schema = pa.schema([pa.field(name, pa.string()) for name in (RECORD_KEY, COMMIT_TIME)])
     parts = [schema.empty_table()]
     for source in sources:
-        with FileSliceReader(storage, source) as reader:
+        with write.open(source) as reader:
             parts.append(reader.read_columns(schema))
     keys, times = (column.combine_chunks() for column in pa.concat_tables(parts).columns)
     newest = newest_records(keys, times)
@@ -181,21 +182,18 @@ def _kept(storage: Storage, sources: Iterable[FileSlice], expired_before: str) -
     return kept
 
 
-def _stored(
-    storage: Storage, sources: Iterable[FileSlice], schema: pa.Schema, kept: NDArray[np.bool_] | None
-) -> Iterator[pa.Table]:
+def _stored(write: WriteContext, sources: Iterable[FileSlice], kept: NDArray[np.bool_] | None) -> Iterator[pa.Table]:
     """The records of all sources, with the meta columns that differ between them, each with its source's file id and instant.
 
     Args:
-        storage: of the table.
+        write: the write.
         sources: the file slices.
-        schema: of the records.
         kept: which of them are wanted; None for all.
     """
     start = 0
     for source in sources:
-        with FileSliceReader(storage, source) as reader:
-            for records in reader.batches(with_record_meta_columns(schema)):
+        with write.open(source) as reader:
+            for records in reader.batches(with_record_meta_columns(write.schema)):
                 chosen = None if kept is None else kept[start : start + records.num_rows]
                 start += records.num_rows
                 batch = records if chosen is None or chosen.all() else records.filter(pa.array(chosen))

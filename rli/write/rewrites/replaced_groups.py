@@ -19,7 +19,6 @@ from rli.file_group.writer import FileGroupResult, WriteContext
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
 from rli.index.locators import Locator
 from rli.model import FileGroupId, WriteCounts
-from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice
 from rli.write.engine.write_plan import FileGroupWriting
 from rli.write.rewrites.placed import placed_by_index
@@ -138,7 +137,7 @@ class EndOfGroups:
         ]
 
     def _stored(self, file_slice: FileSlice, number: int) -> pa.Table:
-        with FileSliceReader(self.context.storage, file_slice) as reader:
+        with self.context.open(file_slice) as reader:
             stored = reader.read_columns(_AGE)
         if self.context.expired_before is not None:
             # To a write, they are as absent; their keys may be elsewhere.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,8 @@ from rli.file_group.conditions import Condition
 from rli.file_group.merge import is_late
 from rli.file_group.writer import read_stored
 from rli.model import FileGroupId
-from rli.storage import Storage
 from rli.view.file_slices import FileSlice
+from rli.view.slice_reader import SliceReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class LateMoves:
     """Leaves out moving records that are older than the record that is stored in their old partition. Picklable.
 
     Attributes:
-        storage: of the table.
+        opener: opens file slices of the table.
         slices: the live slice of each file group that records leave.
         ordering: the ordering field; None in a table without one, where no record is late.
         kept: columns of which moving records bring their stored values along.
@@ -31,7 +31,7 @@ class LateMoves:
         target: the stored columns that it reads.
     """
 
-    storage: Storage
+    opener: Callable[[FileSlice], SliceReader]
     slices: Mapping[FileGroupId, FileSlice]
     ordering: pa.Field | None
     kept: tuple[pa.Field, ...] = ()
@@ -45,7 +45,7 @@ class LateMoves:
         fields = [*self.kept, *([self.ordering] if self.ordering else []), *self.target]
         schema = pa.schema({field.name: field.type for field in fields})
         keys = moves.column(work_rows.RECORD_KEY).combine_chunks()
-        stored = read_stored(self.storage, self.slices[group], schema, keys)
+        stored = read_stored(self.opener, self.slices[group], schema, keys)
         passing = None if self.when is None else self.when.passes(moves, stored)
         for field in self.kept:
             position = moves.schema.get_field_index(field.name)

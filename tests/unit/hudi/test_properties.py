@@ -167,7 +167,7 @@ def test_real_tables_pass_or_fail_checks(tmp_path: Path, name: str) -> None:
     assert f"v{properties.version}_" in file_name
     assert properties.layout_version == (1 if properties.version == 6 else 2)
     readable = "lance" not in name
-    writable = readable and "/cow/" in name and "timebased" not in name and "no_metafields" not in name
+    writable = readable and "timebased" not in name and "no_metafields" not in name
     assert _passes(properties, require_readable) == readable
     assert _passes(properties, require_writable) == writable
 
@@ -200,7 +200,6 @@ def test_unreadable_tables_name_their_reason(changes: dict[str, str], reason: st
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({Key.TYPE: "MERGE_ON_READ"}, "only copy-on-write tables are written"),
         ({Key.PRECOMBINE_FIELD: "ts,offset"}, "several ordering fields"),
         ({Key.MERGE_MODE: "CUSTOM"}, "custom merging"),
         ({Key.PARTIAL_UPDATE_MODE: "IGNORE_DEFAULTS"}, "partial updates"),

@@ -1,0 +1,196 @@
+"""Appending to file groups of merge-on-read tables: what becomes a log file, and when a base file is written instead.
+
+A log file is appended where a write updates and removes records of an existing file group. Its records must win in the merge of
+all readers, which compares ordering values: where they would not, the caller writes the next base file. Removed records are
+listed with the ordering values of the stored ones. With the 0 that wins always, a later record with a lower ordering value
+would bring the record of the base file back, in all readers (``rli.view.merging``).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rli.file_group import work_rows
+from rli.file_group.merge import MergePlan
+from rli.file_group.work_rows import Change
+from rli.hudi.avro_schema import from_avro, to_avro
+from rli.hudi.file_names import LogFileName, token_begin
+from rli.hudi.log_file.avro_block import avro_block
+from rli.hudi.log_file.delete_block import delete_block, deletes
+from rli.hudi.log_file.parquet_block import parquet_block
+from rli.hudi.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY, with_meta_columns
+from rli.hudi.schema import conform
+from rli.hudi.timeline.commit_metadata import AppendedTo
+from rli.model import FileGroupId
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
+from rli.view.merging.ordering import comparable, is_at_least
+from rli.view.merging.rules import MergeRules
+from rli.view.slice_reader import SliceReader
+from rli.view.slice_readers import SliceReaders
+
+_ADDS: Final = work_rows.told_apart([Change.INSERT, Change.MOVE_IN])
+_AS_INT: Final = (pa.int8(), pa.int16())
+_BITS_OF_TOKEN: Final = 0x7FFFFFFF
+_ORDERINGS_OF_DELETES: Final = (
+    pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.binary(), pa.string(),
+)  # fmt: skip
+"""Types of ordering values that a block of deletes takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogAppending:
+    """How a write appends to the file groups of its table. Picklable.
+
+    Attributes:
+        readers: of the state that the write builds on.
+        schema: Avro schema of the records after the write, with meta columns.
+        ordering: the column by which readers merge; None if the later record wins.
+        names_commit: whether the name of a log file has the instant of its commit: from table version 8 on. Before, it has that
+            of its slice.
+        log_format: of records.
+        compression: Parquet codec.
+        takes_new: whether records that are new in a file group may be appended: the index finds the file group of a key without
+            looking into base files.
+        compactions: file group → the instant of a compaction that is planned for it and has not completed.
+    """
+
+    readers: SliceReaders
+    schema: str
+    ordering: str | None
+    names_commit: bool
+    log_format: Literal["parquet", "avro"]
+    compression: str
+    takes_new: bool
+    compactions: Mapping[FileGroupId, str]
+
+    @classmethod
+    def of(
+        cls,
+        table: TableDefinition,
+        stored: pa.Schema | None,
+        schema: pa.Schema,
+        *,
+        takes_new: bool,
+        compactions: Mapping[FileGroupId, str],
+    ) -> Self:
+        """How a write appends.
+
+        Args:
+            table: the table, which is merge-on-read.
+            stored: schema of the records before the write; None in a table that was never written.
+            schema: of the records after the write.
+            takes_new: see the attribute.
+            compactions: see the attribute.
+
+        Raises:
+            UnsupportedTableError: rli does not know how the table's records are merged.
+        """
+        settings = table.require_settings()
+        return cls(
+            SliceReaders(table, stored),
+            to_avro(with_meta_columns(schema), table.properties.name),
+            MergeRules.of(table.properties).ordering,
+            table.timeline_layout.keeps_completion_times,
+            settings.log_format,
+            settings.compression,
+            takes_new,
+            compactions,
+        )
+
+    def may_append(self, base: FileSlice | None, reader: SliceReader | None, changes: NDArray[np.int8]) -> bool:
+        """Whether work rows may become a log file of a file group.
+
+        Args:
+            base: its newest slice; None for a new file group.
+            reader: of the slice.
+            changes: what the rows do, shape (n,).
+        """
+        if base is None or reader is None:
+            return False
+        # A deleted record may be in the base file still, with a greater ordering value than a record that comes again.
+        takes_new = self.takes_new and not (base.logs and reader.may_have_deletes)
+        return takes_new or not _ADDS[changes].any()
+
+    def wins(self, plan: MergePlan, stored: pa.Table) -> bool:
+        """Whether all readers give the records of a plan, if these are appended to the stored ones.
+
+        Args:
+            plan: of one file group.
+            stored: its records, with the ordering column.
+        """
+        if len(plan.added) and not self.takes_new:
+            return False
+        if self.ordering is None:
+            return True
+        before = stored.column(self.ordering).combine_chunks()
+        touched = before.take(pa.array(np.concatenate([plan.replaced_records, plan.removed_records])))
+        if touched.null_count:
+            return False
+        replaced = pa.array(plan.replaced_records)
+        arriving = plan.rows.column(self.ordering).combine_chunks().take(pa.array(plan.fates[plan.replaced_records]))
+        return bool(is_at_least(comparable(arriving), comparable(before.take(replaced))).all())
+
+    def name(self, base: FileSlice, instant: str, token: str) -> tuple[LogFileName, AppendedTo]:
+        """The name of a log file, and what a commit says of its slice.
+
+        Args:
+            base: the slice that it is appended to.
+            instant: of the commit.
+            token: of the attempt: three numbers, ``1-2-3``.
+        """
+        file_id = base.group.file_id
+        if self.names_commit:
+            own = LogFileName(file_id, instant, 1, token)
+            return own, AppendedTo("", (str(own),))
+        # The records of a log file that names the base file are lost once a planned compaction completes.
+        began = self.compactions.get(base.group, base.instant)
+        names = [LogFileName.parse(log.path.rpartition("/")[2]) for log in base.logs]
+        earlier = [name for name in names if name.instant == began]
+        # A number that no other log file of the slice has, of dead writers neither. Names tell the instant by the token alone.
+        version = max((name.version for name in earlier), default=0) + 1
+        attempt = zlib.crc32(token.encode()) & _BITS_OF_TOKEN
+        own = LogFileName(file_id, began, version, f"{token_begin(instant)}{attempt}")
+        is_of_base = base.base is not None and began == base.instant
+        base_file = base.base.path.rpartition("/")[2] if base.base is not None and is_of_base else ""
+        return own, AppendedTo(base_file, (*map(str, earlier), str(own)))
+
+    def content(self, instant: str, group: FileGroupId, written: pa.Table, removed: pa.Table) -> bytes:
+        """The content of a log file: a block of records, and a block of deletes, as far as there are any.
+
+        Args:
+            instant: of the commit.
+            group: the file group.
+            written: records with ``with_record_meta_columns``.
+            removed: record keys, and ordering values if the table has a column of them.
+        """
+        blocks = []
+        if written.num_rows:
+            columns = from_avro(self.schema)
+            constants = {PARTITION_PATH: group.partition_path, FILE_NAME: group.file_id}
+            for name, value in constants.items():
+                written = written.append_column(name, pa.repeat(pa.scalar(value, pa.string()), written.num_rows))
+            batches = conform(written.select(columns.names), columns).combine_chunks().to_batches()
+            if self.log_format == "avro":
+                blocks.append(avro_block(instant, batches, self.schema))
+            else:
+                blocks.append(parquet_block(instant, batches, self.schema, self.compression))
+        if removed.num_rows:
+            keys = removed.column(RECORD_KEY).combine_chunks()
+            ordering = None if self.ordering is None else _of_deletes(removed.column(self.ordering).combine_chunks())
+            blocks.append(delete_block(instant, deletes(keys, group.partition_path, ordering), self.schema))
+        return b"".join(blocks)
+
+
+def _of_deletes(values: pa.Array) -> pa.Array | None:
+    """Ordering values in a type that deletes have; None for other types, whose deletes always win."""
+    if values.type in _AS_INT:
+        return values.cast(pa.int32())
+    return values if values.type in _ORDERINGS_OF_DELETES else None

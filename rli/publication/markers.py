@@ -1,0 +1,45 @@
+"""Marker files: which files a pending write of a merge-on-read table makes, for writers of Hudi that roll it back.
+
+A writer of Hudi that finds a dead pending instant removes the files that its markers name, and takes the instant off the timeline.
+Log files without a marker would stay, and come alive once the active timeline starts later: Hudi takes them for files of an
+archived commit. The form is Hudi's: ``.hoodie/.temp/<instant>/<file>.marker.CREATE``, for log files of table version 6
+``.marker.APPEND``. rli itself goes by the manifest of the write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.view.definition import TableDefinition
+
+_FOLDER: Final = ".hoodie/.temp"
+
+
+def marker_folder(instant: str) -> str:
+    """Holds the markers of a write."""
+    return f"{_FOLDER}/{instant}"
+
+
+def write_markers(table: TableDefinition, instant: str, stats: Iterable[WriteStat]) -> None:
+    """Mark the files of a write, before any of them comes into the table.
+
+    Args:
+        table: the table.
+        instant: of the write.
+        stats: of its files.
+    """
+    appends = not table.timeline_layout.keeps_completion_times
+    storage = table.storage.unflushed()
+    for stat in stats:
+        kind = "APPEND" if appends and stat.appended_to is not None else "CREATE"
+        path = f"{marker_folder(instant)}/{stat.path}.marker.{kind}"
+        storage.make_folder(path.rpartition("/")[0])
+        storage.create(path, b"")
+
+
+def remove_markers(table: TableDefinition, instant: str) -> None:
+    """Remove the markers of a write of rli that is published or undone."""
+    if not table.properties.is_copy_on_write:
+        table.storage.delete_folder(marker_folder(instant))
