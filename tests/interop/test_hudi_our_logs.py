@@ -82,8 +82,9 @@ def test_hudi_reads_and_compacts_logs(engine: HudiEngine, version: int, log_form
     table.upsert(records(*((f"k{number}", "xy"[number % 2], 10, float(number)) for number in range(20))))
     instants = {}
     for write in WRITES:
-        instants[write(table).instant or ""] = by_key(table.read().to_pylist())
-        require_equal(engine, table, reading)
+        instant = write(table).instant or ""
+        instants[instant] = by_key(table.read().to_pylist())
+    require_equal(engine, table, reading)
     for instant, rows in instants.items():
         assert by_key(table.read(as_of=instant).to_pylist()) == rows
         as_of = engine.read(table.location, {"as.of.instant": instant, **reading})

@@ -152,7 +152,7 @@ def test_merged_rows_equal_hudi_rs(name: str, tmp_path: Path) -> None:
 
 # Hudi has written a key twice into that table.
 @pytest.mark.parametrize("name", [name for name in MERGE_ON_READ if "v9_nonpartitioned_rollback" not in name])
-def test_merge_on_read_tables_take_writes(name: str, tmp_path: Path) -> None:
+def test_tables_with_logs_take_writes(name: str, tmp_path: Path) -> None:
     path = unzip_hudi_table(name, tmp_path)
     if not _is_writable(path):
         return

@@ -1,0 +1,188 @@
+"""Writes of merge-on-read tables: what becomes a log file, what a base file, and that each record is what a reader merges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rli
+from rli import Query, Table, TableType, create_table
+from rli.hudi.properties import Key
+from rli.table.table import opened_table
+from tests.support.tables import by_key, check_stored, records, turn_into_version_9
+
+ROWS = [(f"k{number}", "x", 10, float(number)) for number in range(6)]
+
+
+@pytest.fixture(params=[6, 9])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    made = create(tmp_path, version=request.param)
+    made.insert(records(*ROWS))
+    return made
+
+
+def create(folder: Path, *, version: int = 6, **options: Any) -> Table:
+    options = {"ordering": "ts", "index": "global-simple:", "maintenance": False, **options}
+    made = create_table(
+        folder / "t", record_key="id", partition_by="city", table_type=TableType.MERGE_ON_READ, **options
+    )
+    if version == 9:
+        turn_into_version_9(made)
+        made.bootstrap_index(options["index"])
+    return made
+
+
+def files(table: Table) -> tuple[int, int]:
+    """Base files and log files of the present state."""
+    slices = opened_table(table).snapshot().slices.values()
+    return sum(one.base is not None for one in slices), sum(len(one.logs) for one in slices)
+
+
+def value_of(table: Table, key: str) -> object:
+    return by_key(table.read().to_pylist()).get(key, {}).get("v")
+
+
+def test_changes_become_one_log_file(table: Table) -> None:
+    result = table.upsert(records(("k0", "x", 11, 100.0), ("k1", "x", 9, -1.0), ("k2", "x", 10, 7.0)))
+    assert (result.updated, result.unchanged, result.files_appended, result.files_rewritten) == (2, 1, 1, 0)
+    deleted = table.delete(["k3"])
+    assert (deleted.deleted, deleted.files_appended) == (1, 1)
+    assert files(table) == (1, 2)
+    assert [entry.action for entry in table.history()] == ["deltacommit"] * 3
+    assert by_key(table.read(query=Query.READ_OPTIMIZED).to_pylist()).keys() == {key for key, *_ in ROWS}
+    assert {key: value_of(table, key) for key in ("k0", "k1", "k2", "k3")} == {"k0": 100, "k1": 1, "k2": 7, "k3": None}
+    check_stored(table)
+
+
+def test_lower_ordering_values_rewrite(table: Table) -> None:
+    """Readers would keep the stored record."""
+    lowered = table.update_where("id = 'k1'", {"ts": "ts - 5", "v": "v + 1"})
+    assert (lowered.files_appended, lowered.files_rewritten) == (0, 1)
+    assert value_of(table, "k1") == 2
+    raised = table.update_where("id = 'k1'", {"ts": "ts + 1"})
+    assert (raised.files_appended, raised.files_rewritten) == (1, 0)
+    check_stored(table)
+
+
+def test_deleted_keys_come_again(table: Table) -> None:
+    """The base file still has their records, with greater ordering values."""
+    table.delete(["k1"])
+    again = table.upsert(records(("k1", "x", 1, -1.0)))
+    assert (again.inserted, value_of(table, "k1")) == (1, -1)
+    table.upsert(records(("k1", "y", 2, -2.0)))
+    table.upsert(records(("k1", "x", 3, -3.0)))
+    assert value_of(table, "k1") == -3
+    check_stored(table)
+
+
+def test_buckets_take_new_records(tmp_path: Path) -> None:
+    table = create(tmp_path, index="bucket:?buckets=1")
+    table.insert(records(*ROWS))
+    appended = table.upsert(records(("new", "x", 1, 1.0), ("k0", "x", 11, 2.0)))
+    assert (appended.inserted, appended.updated, appended.files_appended) == (1, 1, 1)
+    table.delete(["k1", "new"])
+    again = table.upsert(records(("k1", "x", 1, -1.0), ("new", "x", 0, -2.0)))
+    assert (again.inserted, again.files_rewritten) == (2, 1)
+    assert (value_of(table, "k1"), value_of(table, "new")) == (-1, -2)
+    check_stored(table)
+
+
+@pytest.mark.parametrize("ordering", [pa.int32(), pa.float64(), pa.string(), pa.timestamp("us", "UTC"), pa.date32()])
+def test_each_type_of_ordering_values(ordering: pa.DataType, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", ordering), ("v", pa.float64())])
+
+    def batch(*rows: tuple[str, int, float]) -> pa.Table:
+        keys, times, values = zip(*rows, strict=True)
+        of_type = pa.array([str(time) for time in times]) if ordering == pa.string() else _cast(times, ordering)
+        return pa.table([list(keys), ["x"] * len(keys), of_type, list(values)], schema=schema)
+
+    table = create(tmp_path)
+    table.insert(batch(("a", 5, 0.0), ("b", 5, 0.0), ("c", 5, 0.0), ("d", 5, 0.0)))
+    told = table.upsert(batch(("a", 6, 1.0), ("b", 4, 1.0), ("c", 5, 1.0)))
+    assert (told.updated, told.unchanged, told.files_appended) == (2, 1, 1)
+    assert table.delete(["a", "d"]).deleted == 2
+    assert {row["id"]: row["v"] for row in table.read().to_pylist()} == {"b": 0, "c": 1}
+    assert table.upsert(batch(("a", 6, 2.0), ("d", 5, 2.0))).inserted == 2
+    assert {row["id"]: row["v"] for row in table.read().to_pylist()} == {"a": 2, "b": 0, "c": 1, "d": 2}
+
+
+def _cast(times: tuple[int, ...], ordering: pa.DataType) -> pa.Array:
+    whole = pa.array(times, pa.int32() if ordering == pa.date32() else pa.int64())
+    return whole.cast(ordering)
+
+
+def test_without_ordering_the_later_wins(tmp_path: Path) -> None:
+    table = create(tmp_path, ordering=None, log_format="avro")
+    table.insert(records(*ROWS))
+    table.upsert(records(("k0", "x", 1, 5.0)))
+    table.delete(["k1"])
+    table.upsert(records(("k1", "x", 1, 6.0), ("k2", "x", 1, 7.0)))
+    assert [value_of(table, key) for key in ("k0", "k1", "k2")] == [5, 6, 7]
+    check_stored(table)
+
+
+def test_kept_columns_from_log_files(table: Table) -> None:
+    table.upsert(records(("k0", "x", 11, 100.0)))
+    told = table.upsert(records(("k0", "x", 12, 0.0)).drop_columns(["v"]), missing="keep")
+    assert (told.files_appended, value_of(table, "k0")) == (1, 100)
+    changes = records(("k0", "x", 13, 1.0), ("k1", "x", 13, 0.5)).append_column("op", pa.array(["u", "u"]))
+    merged = table.merge(changes, "op", when="source.v < target.v and source.ts > 0")
+    assert (merged.updated, value_of(table, "k0"), value_of(table, "k1")) == (2, 1, 0.5)
+
+
+def test_undo_takes_log_files_away(table: Table) -> None:
+    first = table.history()[-1].time
+    states = {}
+    for value in (1.0, 2.0, 3.0):
+        instant = table.upsert(records(("k0", "x", 20, value), ("k1", "y", int(value), value))).instant or ""
+        states[instant] = by_key(table.read().to_pylist())
+    assert {instant: by_key(table.read(as_of=instant).to_pylist()) for instant in states} == states
+    last, before = sorted(states, reverse=True)[:2]
+    table.rollback(last)
+    assert by_key(table.read().to_pylist()) == states[before]
+    check_stored(table)
+    table.restore(first)
+    assert by_key(table.read().to_pylist()) == by_key(records(*ROWS).to_pylist())
+    assert files(table) == (1, 0)
+    check_stored(table)
+
+
+def test_clean_keeps_live_log_files(table: Table) -> None:
+    for value in (0.0, 1.0, 2.0, 3.0):
+        table.upsert(records(("k0", "x", 20, value)))
+    assert table.clean(keep_commits=1).files_deleted == 0
+    assert value_of(table, "k0") == 3
+    for value in (5.0, 6.0):
+        # A new base file each time: readers would keep the greater value.
+        table.update_where("id = 'k0'", {"ts": "ts - 1", "v": f"{value}"})
+    assert table.clean(keep_commits=1).files_deleted == 5
+    assert value_of(table, "k0") == 6
+    check_stored(table)
+
+
+def test_dry_runs_name_rewritten_files_alone(table: Table) -> None:
+    told = table.upsert(records(("k0", "x", 11, 1.0), ("new", "y", 1, 1.0)), dry_run=True)
+    assert (told.files_appended, told.files_created, told.files_to_rewrite) == (1, 1, ())
+    assert files(table) == (1, 0)
+
+
+def test_types_are_told_apart(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    raw = opened_table(table).definition.properties.raw
+    assert raw[Key.TYPE] == "MERGE_ON_READ"
+    assert raw[Key.PRECOMBINE_FIELD] == raw[Key.ORDERING_FIELDS] == "ts"
+    assert create(tmp_path, if_exists="open").location == table.location
+    with pytest.raises(rli.SettingsError, match="table_type=merge_on_read"):
+        create_table(
+            tmp_path / "t",
+            record_key="id",
+            partition_by="city",
+            ordering="ts",
+            table_type="copy_on_write",
+            if_exists="open",
+        )
+    with pytest.raises(rli.SettingsError, match="no such choice: table_type='mor'"):
+        create_table(tmp_path / "other", record_key="id", table_type="mor")
