@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Self
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from rli.errors import CorruptTableError, UnsupportedTableError
 
 EXTENSION: Final = ".parquet"
@@ -17,6 +20,7 @@ HFILE: Final = ".hfile"
 """Ends the names of the base files of Hudi's metadata table."""
 
 _BASE: Final = re.compile(r"([^_/.][^_/]*)_([^_/]+)_(\d+)(\.parquet|\.hfile)", re.ASCII)
+_BASE_BY_COLUMNS: Final = r"\A(?P<file_id>[^_/.][^_/]*)_[^_/]+_(?P<instant>[0-9]+)\.parquet\z"
 _LOG: Final = re.compile(r"\.([^_/]+)_(\d+)\.log\.(\d+)_([^_/.]+)(\.cdc)?", re.ASCII)
 # Hudi's request for comments and its code differ: ``.delete.`` and ``.deletes.``.
 _NATIVE_LOG: Final = re.compile(r"[^_/]+_[^_/]+_\d+_\d+\.(log|deletes?|cdc)\.\w+", re.ASCII)
@@ -130,6 +134,18 @@ def data_file_name(path: str) -> BaseFileName | LogFileName | None:
     if file_name.endswith(EXTENSION) and not file_name.startswith("."):
         raise _no_base_file(path, EXTENSION)
     return None
+
+
+def base_file_names(names: pa.StringArray) -> pa.StructArray:
+    """The file ids and instants in names of base files (without folders), with fields ``file_id`` and ``instant``.
+
+    Names that are none of a base file are null: ``data_file_name`` tells what they are.
+
+    Example:
+        >>> base_file_names(pa.array(["f1_0-0-0_20240531120000123.parquet", "README"])).to_pylist()
+        [{'file_id': 'f1', 'instant': '20240531120000123'}, None]
+    """
+    return pc.extract_regex(names, _BASE_BY_COLUMNS)
 
 
 def is_log_file(path: str) -> bool:

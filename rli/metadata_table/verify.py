@@ -26,6 +26,7 @@ from rli.hudi.metadata.views import (
     partition_paths,
     partition_statistics,
     record_locations,
+    sizes_by_partition,
 )
 from rli.metadata_table.base_file_records import BaseFileRecords, base_file_records
 from rli.metadata_table.indexed_columns import IndexedColumns
@@ -123,7 +124,7 @@ class Verification:
         return [(path, name) for path, files in self._stored.items() for name in files if not is_log_file(name)]
 
     def _files(self) -> Iterator[Difference]:
-        listed, partition = all_files(self._reader), PartitionKind.FILES
+        listed, partition = sizes_by_partition(all_files(self._reader)), PartitionKind.FILES
         for path in sorted(self._stored.keys() - {*partition_paths(self._reader)}):
             yield Difference(partition, path, Fault.ABSENT, "the list of partitions lacks it")
         for path in sorted(self._stored.keys() | listed.keys()):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from rli.errors import CorruptTableError
-from rli.hudi.file_names import BaseFileName, LogFileName, data_file_name, token_begin
+from rli.hudi.file_names import BaseFileName, LogFileName, base_file_names, data_file_name, token_begin
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.views import all_files, files_of
@@ -82,40 +85,48 @@ class MetadataListing:
         # Not while the metadata table is asked: it is not to blame for a commit that was undone meanwhile.
         written = self.last_written()
         listed = self.metadata.ask(PartitionKind.FILES, partial(_all_files, written=written))
-        return self.folders.all_slices() if listed is None else list(_slices_of(_listed(listed)))
+        return self.folders.all_slices() if listed is None else _listed_slices(listed)
 
     def slices_of(self, partition_path: str) -> list[FileSlice]:
         """The slices of one partition; raises as those of the folders."""
         listed = self.metadata.ask(PartitionKind.FILES, lambda reader: files_of(reader, [partition_path]))
-        return self.folders.slices_of(partition_path) if listed is None else list(_slices_of(_listed(listed)))
+        return self.folders.slices_of(partition_path) if listed is None else _listed_slices(listed)
 
     def requests_of_all(self) -> float:
         """As many as one partition takes: the list of each is in the same files."""
         return 1 if PartitionKind.FILES in self.metadata.partitions else self.folders.requests_of_all()
 
 
-def _all_files(reader: MetadataTableReader, written: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+def _all_files(reader: MetadataTableReader, written: Sequence[str]) -> pa.RecordBatch:
     listed = all_files(reader)
-    missing = (path for path in written if not _is_listed(listed, path))
+    last = pa.array(written, pa.string())
+    missing = last.filter(pc.invert(pc.is_in(last, value_set=_paths(listed))))
     # Others may have replaced and cleaned a file since the timeline was loaded.
-    path = None if reader.is_ahead else next(missing, None)
-    if path is not None:
+    if len(missing) and not reader.is_ahead:
         raise CorruptTableError(
-            f"the metadata table does not list a file of the last commit: file={path}",
+            f"the metadata table does not list a file of the last commit: file={missing[0]}",
             remedy="to build the metadata table again, run: rli metadata disable TABLE, then: rli metadata enable TABLE",
         )
     return listed
 
 
-def _is_listed(listed: Mapping[str, Mapping[str, int]], path: str) -> bool:
-    partition_path, _, name = path.rpartition("/")
-    return name in listed.get(partition_path, ())
+def _paths(listed: pa.RecordBatch) -> pa.StringArray:
+    """The paths of listed files."""
+    folders, names = listed["partition_path"], listed["name"]
+    return pc.if_else(pc.equal(folders, ""), names, pc.binary_join_element_wise(folders, names, "/"))
 
 
-def _listed(files: Mapping[str, Mapping[str, int]]) -> Iterator[StoredFile]:
-    for partition_path, sizes in files.items():
-        for name, size in sizes.items():
-            yield StoredFile(posixpath.join(partition_path, name), size)
+def _listed_slices(listed: pa.RecordBatch) -> list[FileSlice]:
+    """As ``_slices_of``, the slices of listed files: names of base files, of which there are many, are parsed by columns."""
+    names, paths = base_file_names(listed["name"]), _paths(listed)
+    others = paths.filter(names.is_null()).to_pylist(), listed["size"].filter(names.is_null()).to_pylist()
+    parts = names.field("file_id"), names.field("instant"), listed["partition_path"], paths, listed["size"]
+    found = (part.filter(names.is_valid()).to_pylist() for part in parts)
+    bases = [
+        FileSlice(FileGroupId(folder, file_id), instant, DataFile(path, size))
+        for file_id, instant, folder, path, size in zip(*found, strict=True)
+    ]
+    return [*bases, *_slices_of(map(StoredFile, *others))]
 
 
 def files_written_at(storage: Storage, instant: str) -> list[str]:

@@ -92,13 +92,13 @@ class Selection:
 
     def in_partitions(self, live: Sequence[FileSlice]) -> list[FileSlice]:
         """Those of some slices that are left by their partition paths alone, in order; no file is read."""
-        known = [self._known(file_slice) for file_slice in live]
+        known = [self._known(file_slice) for file_slice in live] if self._asks_paths else [{}] * len(live)
         keep = may_match(self.predicate, PartitionBounds(self.schema, known))
         return [file_slice for file_slice, is_kept in zip(live, keep, strict=True) if is_kept]
 
     def _asks_files(self, live: Sequence[FileSlice]) -> bool:
         """Whether statistics of files may say more: what a path says of all its columns, they do not say better."""
-        known = [self._known(file_slice) for file_slice in live]
+        known = [self._known(file_slice) for file_slice in live] if self._asks_paths else []
         told_by_paths = frozenset(known[0]).intersection(*known) if known else frozenset[str]()
         return any(column[0] not in told_by_paths for column in columns_of(self.predicate))
 
@@ -107,8 +107,6 @@ class Selection:
         return any(column[0] in self.table.properties.partition_fields for column in columns_of(self.predicate))
 
     def _known(self, file_slice: FileSlice) -> dict[str, pa.Scalar]:
-        if not self._asks_paths:
-            return {}
         path = file_slice.group.partition_path
         if path not in self._values:
             self._values[path] = partition_values(self.table.properties, self.schema, path)

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 
@@ -19,6 +20,10 @@ from rli.view.explanation import Narrowed, PruningStep
 from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
 from rli.view.table_metadata import TableMetadata
+
+_FEW_PARTITIONS: Final = 64
+_FEW_FILES: Final = 2
+"""Files in each of many partitions: their statistics say more than those of the partitions, and take no longer to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +71,16 @@ class Skipping:
         if describes_others or not columns_with_statistics(predicate, schema):
             return None
         paths = sorted({one.group.partition_path for one in slices})
+        if len(paths) > _FEW_PARTITIONS and _FEW_FILES * len(paths) > len(slices) and self._has_statistics_of_files:
+            return None
         kept = self.metadata.ask(
             PartitionKind.PARTITION_STATS, lambda reader: partitions_that_may_match(reader, predicate, schema, paths)
         )
         return None if kept is None else [one for one in slices if one.group.partition_path in set(kept)]
+
+    @property
+    def _has_statistics_of_files(self) -> bool:
+        return PartitionKind.COLUMN_STATS in self.metadata.partitions
 
     def _by_column_statistics(
         self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]

@@ -5,13 +5,14 @@ multi-version concurrency control, which Hudi does not use). The key is: int16 l
 (length of the family's name), int64 timestamp, always the largest, and byte 4 (a put).
 
 The lengths are a chain: where a cell starts is known when the one before was read. But what stands between row and
-value is the same in all cells, so it can be searched for; and where it stands, one length of the value tells where
-the next cell starts.
+value is the same in all cells, so it can be searched for. From where it stands, one length of the row tells where its cell
+starts, and one length of the value where the next cell starts.
 """
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -35,7 +36,8 @@ _AROUND_ROW: Final = 2 + len(_TAIL)
 _AROUND_CELL: Final = _LENGTHS.size + len(_END)
 _SMALLEST: Final = _HEAD.itemsize + len(_TAIL) + len(_END)
 _MOST_GUESSES: Final = 8
-"""Lengths of values that are tried in a block before its cells are walked. Values of the record index have few lengths."""
+"""Lengths of rows, and of values, that are tried in a block before its cells are walked. Rows of statistics have one length,
+values of the record index have few."""
 
 _BYTES_PER_KEY: Final = 1024
 """Of a block: with more keys to look up, all its cells are told apart at once."""
@@ -106,9 +108,8 @@ def cells_among(block: bytes, keys: pa.Array) -> pa.RecordBatch:
     Raises:
         CorruptTableError: the content is no chain of cells as Hudi writes them.
     """
-    if len(keys) * _BYTES_PER_KEY > len(block):
-        cells = cells_of(block)
-        return cells.filter(pc.is_in(cells["key"], value_set=keys))
+    if are_many(keys, block):
+        return _chosen(cells_of(block), keys)
     found: list[tuple[bytes, bytes]] = []
     start = 0
     for key in keys.to_pylist():
@@ -121,6 +122,20 @@ def cells_among(block: bytes, keys: pa.Array) -> pa.RecordBatch:
             found.append((key, block[value : start - len(_END)]))
     columns = [pa.array([cell[part] for cell in found], pa.binary()) for part in (0, 1)]
     return pa.record_batch(columns, schema=CELLS)
+
+
+def are_many(keys: pa.Array, block: bytes) -> bool:
+    """Whether all cells of a data block are told apart to find those of some keys; then blocks are better joined."""
+    return len(keys) * _BYTES_PER_KEY > len(block)
+
+
+def _chosen(cells: pa.RecordBatch, wanted: pa.Array) -> pa.RecordBatch:
+    keys, places = cells["key"], range(cells.num_rows)
+    first, behind = wanted[0].as_py(), wanted[-1].as_py() + b"\0"
+    start, end = (bisect_left(places, bound, key=lambda place: keys[place].as_py()) for bound in (first, behind))
+    within = cells.slice(start, end - start)
+    # Often the keys between the first and the last one are the wanted ones, such as those of one column.
+    return within if within["key"].equals(wanted) else within.filter(pc.is_in(within["key"], value_set=wanted))
 
 
 def _start_of(block: bytes, sought: bytes, start: int) -> int:
@@ -184,27 +199,43 @@ def _tails(content: NDArray[np.uint8]) -> _Places:
 
 
 def _guessed(content: NDArray[np.uint8]) -> _Places | None:
-    """Where cells start if each tail belongs to one and values have few lengths; to be checked. None if not found."""
+    """Where cells start if each tail belongs to one, and rows or values have few lengths; to be checked. None if not found."""
     tails = _tails(content)
-    if not len(tails):
-        return None
     starts = np.full(len(tails), -1, np.int64)
-    starts[0] = 0
-    open_ = np.arange(1, len(tails))
+    open_ = np.arange(len(tails))
     for _ in range(_MOST_GUESSES):
         if not len(open_):
             return starts
-        known = open_[0] - 1
-        length = _number(content, starts[[known]] + 4, 4)[0]
-        guess = tails[open_ - 1] + len(_TAIL) + length + len(_END)
-        rows = tails[open_] - guess - _HEAD.itemsize
-        right = rows >= 0
-        right[right] = _number(content, guess[right], 4) == rows[right] + _AROUND_ROW
-        if not right[0]:
+        # The first of them starts where the cell before ends.
+        first = open_[0]
+        length = tails[first] - (_end_of(content, starts, tails, first - 1) if first else 0) - _HEAD.itemsize
+        open_ = _placed(content, starts, open_, tails[open_] - length, length)
+        if not len(open_):
+            return starts
+        if open_[0] == first:
             return None
-        starts[open_[right]] = guess[right]
-        open_ = open_[~right]
+        behind = _end_of(content, starts, tails, open_[0] - 1) - tails[open_[0] - 1]
+        guess = tails[open_ - 1] + behind + _HEAD.itemsize
+        open_ = _placed(content, starts, open_, guess, tails[open_] - guess)
     return None if len(open_) else starts
+
+
+def _end_of(content: NDArray[np.uint8], starts: _Places, tails: _Places, cell: np.intp) -> np.int64:
+    """Where a cell ends whose start is known."""
+    end: np.int64 = tails[cell] + len(_TAIL) + _number(content, starts[[cell]] + 4, 4)[0] + len(_END)
+    return end
+
+
+def _placed(
+    content: NDArray[np.uint8], starts: _Places, cells: NDArray[np.intp], rows: _Places, lengths: _Places | np.int64
+) -> NDArray[np.intp]:
+    """Note where cells start whose rows may be at some places; returns those whose head says otherwise."""
+    guess = rows - _HEAD.itemsize
+    right = (guess >= 0) & (lengths >= 0)
+    heads = np.where(right, guess, 0)
+    right &= (_number(content, heads, 4) == lengths + _AROUND_ROW) & (_number(content, heads + 8, 2) == lengths)
+    starts[cells[right]] = guess[right]
+    return cells[~right]
 
 
 def _is_chain(content: NDArray[np.uint8], starts: _Places) -> bool:

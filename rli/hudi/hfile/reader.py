@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO, Final
 
 import pyarrow as pa
 
 from rli.hudi.hfile.block_index import IndexEntry, lower_entries, root_entries
 from rli.hudi.hfile.blocks import DATA, INFO, INTERMEDIATE_INDEX, LEAF_INDEX, ROOT_INDEX, BlockSource, read_exactly
-from rli.hudi.hfile.cell_format import cells_among, cells_of
+from rli.hudi.hfile.cell_format import are_many, cells_among, cells_of
 from rli.hudi.hfile.cells import concatenated
 from rli.hudi.hfile.encoding import Cursor, damaged
 from rli.hudi.hfile.key_order import check_order
@@ -92,7 +92,8 @@ class HFileReader:
         """
         check_order(keys)
         candidates = self._candidates(self._root, keys, self._trailer.levels)
-        return concatenated([cells_among(self._block_at(entry), wanted) for entry, wanted in candidates])
+        blocks = _joined((self._block_at(entry), wanted) for entry, wanted in candidates)
+        return concatenated([cells_among(content, wanted) for content, wanted in blocks])
 
     def _contents(self) -> Iterator[bytes]:
         """The contents of data blocks that follow each other, joined up to a size: the cells of blocks are one chain."""
@@ -147,6 +148,24 @@ class HFileReader:
             else:
                 yield from self._candidates(self._below(entries[number]), wanted, levels - 1)
             start = end
+
+
+def _joined(blocks: Iterable[tuple[bytes, pa.Array]]) -> Iterator[tuple[bytes, pa.Array]]:
+    """Blocks with the keys sought in each; neighbours in which many are sought are joined up to a size."""
+    contents: list[bytes] = []
+    keys: list[pa.Array] = []
+    for content, wanted in blocks:
+        many = are_many(wanted, content)
+        if contents and not (many and sum(map(len, contents)) + len(content) <= _JOINED_BYTES):
+            yield b"".join(contents), pa.concat_arrays(keys)
+            contents, keys = [], []
+        if not many:
+            yield content, wanted
+            continue
+        contents.append(content)
+        keys.append(wanted)
+    if contents:
+        yield b"".join(contents), pa.concat_arrays(keys)
 
 
 def _count_below(keys: pa.Array, bound: bytes) -> int:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Final
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rli.hudi.log_file.avro_plan import AvroNode
 from rli.hudi.log_file.avro_rows import Mask, Numbers, Rows
-from rli.hudi.log_file.avro_values import numbers as encoded_numbers
+from rli.hudi.log_file.avro_walk import ends_of
 from rli.hudi.log_file.form import damaged
-from rli.hudi.timeline.avro_files import MALFORMED
 
-_FEW_ROWS: Final = 16
-"""Lists of so few rows are read one after the other: a step over all of them takes as long as for a hundred."""
+_FEW_ROWS: Final = 200
+"""Items of so few lists are sought one after the other: that takes no longer than a step over an item of each list."""
 
 _DECIMAL_BYTES: Final = 16
 
@@ -191,20 +189,26 @@ class _Items:
         self._left[starting] = counts
 
     def _read_rest(self, active: NDArray[np.intp]) -> None:
-        """The items that are left, row by row."""
-        for row in active:
-            place, end = self._rows.places[row], self._rows.ends[row]
-            prefix = encoded_numbers(pa.array([self._left[row]]))[0].as_py()
-            stream = io.BytesIO(prefix + self._rows.buffer[place:end].to_pybytes())
-            try:
-                values: Any = fastavro.schemaless_reader(stream, self._node.rest, None)
-                found = pa.array(values, self._item.arrow)
-            except (*MALFORMED, pa.ArrowException) as error:
-                raise damaged(f"a list cannot be read ({type(error).__name__}: {error})") from error
-            self._rows.places[row] = place + stream.tell() - len(prefix)
-            ordinals = self.counts[row] + np.arange(len(values))
-            self._add(found, np.full(len(values), row), ordinals)
-            self.counts[row] += len(values)
+        """The items that are left, whose places are sought row by row."""
+        while len(active):
+            counts, places = self._left[active], [self._places_of_items(row) for row in active]
+            rows = copy(self._rows)
+            rows.places = np.concatenate([each[:-1] for each in places])
+            rows.ends = np.concatenate([each[1:] for each in places])
+            owners = np.repeat(active, counts)
+            ordinals = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts) + self.counts[owners]
+            self._add(decoded(self._item, rows), owners, ordinals)
+            self._rows.places[active] = [each[-1] for each in places]
+            self.counts[active] += counts
+            self._left[active] = 0
+            self._begin_blocks(active)
+            active = active[self._left[active] > 0]
+
+    def _places_of_items(self, row: np.intp) -> Numbers:
+        """Where the items of a row's block begin, and where the last one ends."""
+        place, end = self._rows.places[row], self._rows.ends[row]
+        ends = ends_of(self._item, self._rows.buffer[place:end].to_pybytes(), int(self._left[row]))
+        return place + np.array([0, *ends])
 
     def _add(self, found: pa.Array, owners: NDArray[np.intp], ordinals: Numbers) -> None:
         self._found.append(found)

@@ -25,6 +25,8 @@ def groups_of(keys: pa.Array, count: int) -> NDArray[np.intp]:
         >>> groups_of(pa.array(["k1", "k2"]), 10).tolist()
         [6, 7]
     """
+    if count == 1:
+        return np.zeros(len(keys), np.intp)
     strings = keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
     # Java's smallest int has no absolute value, and its remainder is negative; its amount is the same.
     amounts = np.abs(string_hashes(strings).view(np.int32).astype(np.int64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Final, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from rli.hudi.hfile.cells import concatenated
 from rli.hudi.metadata.columns import file_lists, statistics_columns
 from rli.hudi.metadata.keys import (
     PARTITION_LIST_KEY,
+    UNPARTITIONED,
     bloom_filter_key,
     column_stats_key,
     files_key,
@@ -26,6 +27,11 @@ from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.record_codec import decode_record
 from rli.hudi.metadata.record_index import located_keys
 from rli.hudi.metadata.records import ColumnStatistics, StoredBloomFilter
+
+LISTED: Final = pa.schema(
+    [pa.field("partition_path", pa.string()), pa.field("name", pa.string()), pa.field("size", pa.int64())]
+)
+"""Files of the table: partition path, name, and bytes."""
 
 DataFile = tuple[str, str]
 """Partition path and name of a file of the table."""
@@ -41,10 +47,11 @@ def partition_paths(reader: MetadataTableReader) -> tuple[str, ...]:
     Raises:
         CorruptTableError: the metadata table does not list them, or is damaged.
     """
-    return _partition_paths(_present(reader.lookup(PartitionKind.FILES, pa.array([PARTITION_LIST_KEY]))))
+    listed = _partitions_in(reader.lookup(PartitionKind.FILES, pa.array([PARTITION_LIST_KEY])))
+    return tuple(sorted(partition_path_of(name) for name in listed.to_pylist()))
 
 
-def files_of(reader: MetadataTableReader, partitions: Iterable[str]) -> dict[str, dict[str, int]]:
+def files_of(reader: MetadataTableReader, partitions: Iterable[str]) -> pa.RecordBatch:
     """The files of some partitions of the table.
 
     Args:
@@ -52,24 +59,31 @@ def files_of(reader: MetadataTableReader, partitions: Iterable[str]) -> dict[str
         partitions: partition paths.
 
     Returns:
-        Partition path → file name → bytes; partitions without files are left out. Log files have their leading dot.
+        Batch of ``LISTED``, without removed files. Log files have their leading dot.
 
     Raises:
         CorruptTableError: the metadata table is damaged.
     """
     keys = pa.array([files_key(path) for path in partitions], pa.string())
-    return {partition_path_of(key): files for key, files in _present(reader.lookup(PartitionKind.FILES, keys)).items()}
+    return _present(reader.lookup(PartitionKind.FILES, keys))
 
 
-def all_files(reader: MetadataTableReader) -> dict[str, dict[str, int]]:
-    """The files of all partitions of the table: partition path → file name → bytes.
+def all_files(reader: MetadataTableReader) -> pa.RecordBatch:
+    """The files of all partitions of the table, as ``files_of``.
 
     Raises:
         CorruptTableError: the metadata table is damaged.
     """
-    lists = _present(concatenated(list(reader.scan(PartitionKind.FILES))))
-    paths = _partition_paths(lists)
-    return {path: lists[key] for path, key in ((path, files_key(path)) for path in paths) if key in lists}
+    cells = concatenated(list(reader.scan(PartitionKind.FILES)))
+    return _present(cells.filter(pc.is_in(cells["key"], value_set=_partitions_in(cells).cast(pa.binary()))))
+
+
+def sizes_by_partition(files: pa.RecordBatch) -> dict[str, dict[str, int]]:
+    """Partition path → file name → bytes of a batch of ``LISTED``; partitions without files are left out."""
+    found: dict[str, dict[str, int]] = {}
+    for path, name, size in zip(*(column.to_pylist() for column in files), strict=True):
+        found.setdefault(path, {})[name] = size
+    return found
 
 
 def column_statistics(
@@ -162,22 +176,24 @@ def _by_owner(
     }
 
 
-def _partition_paths(lists: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
-    if PARTITION_LIST_KEY not in lists:
+def _partitions_in(cells: pa.RecordBatch) -> pa.StringArray:
+    """The keys of the partitions of the table, from the list of partitions among some cells."""
+    place = pc.index(cells["key"], PARTITION_LIST_KEY.encode()).as_py()
+    if place < 0:
         raise CorruptTableError("the metadata table does not list the partitions of the table", remedy=_REMEDY)
-    return tuple(sorted(partition_path_of(name) for name in lists[PARTITION_LIST_KEY]))
+    return _present(cells.slice(place, 1))["name"]
 
 
-def _present(cells: pa.RecordBatch) -> dict[str, dict[str, int]]:
-    """Lists of files without removed ones: key → file name → bytes."""
+def _present(cells: pa.RecordBatch) -> pa.RecordBatch:
+    """The files in some lists of files: a batch of ``LISTED`` without removed ones."""
     lists = file_lists(cells["value"])
-    first, last = (lists.offsets[place].as_py() if len(lists) else 0 for place in (0, -1))
-    names, files = (part.slice(first, last - first) for part in (lists.keys, lists.items))
-    kept = pc.invert(files.field("isDeleted"))
-    ends = np.append(0, np.cumsum(kept.to_numpy(zero_copy_only=False)))[lists.offsets.to_numpy() - first].tolist()
-    pairs = list(zip(names.filter(kept).to_pylist(), files.field("size").filter(kept).to_pylist(), strict=True))
-    keys = cells["key"].cast(pa.string()).to_pylist()
-    return {key: dict(pairs[start:end]) for key, (start, end) in zip(keys, pairwise(ends), strict=True)}
+    offsets = lists.offsets.to_numpy() if len(lists) else np.zeros(1, np.int32)
+    names, files = (part.slice(offsets[0], offsets[-1] - offsets[0]) for part in (lists.keys, lists.items))
+    keys = cells["key"].cast(pa.string())
+    paths = pc.if_else(pc.equal(keys, UNPARTITIONED), "", keys)
+    owners = np.repeat(np.arange(len(lists)), np.diff(offsets))
+    found = pa.RecordBatch.from_arrays([paths.take(pa.array(owners)), names, files.field("size")], schema=LISTED)
+    return found.filter(pc.invert(files.field("isDeleted")))
 
 
 def _by_column(

@@ -3,10 +3,13 @@ from __future__ import annotations
 import re
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rli.errors import CorruptTableError, UnsupportedTableError
-from rli.hudi.file_names import HFILE, BaseFileName, LogFileName, data_file_name, new_file_id
+from rli.hudi.file_names import HFILE, BaseFileName, LogFileName, base_file_names, data_file_name, new_file_id
 
 
 def test_a_name_is_its_parts() -> None:
@@ -44,6 +47,18 @@ def test_base_files_of_the_metadata_table() -> None:
 def test_other_names_are_refused(text: str) -> None:
     with pytest.raises(CorruptTableError, match="does not have the name of a base file"):
         BaseFileName.parse(text)
+    assert base_file_names(pa.array([text])).null_count == 1
+
+
+@given(st.lists(st.one_of(st.text("ab_/.0\n", max_size=8), st.from_regex(r"[^_/]{1,3}_[^_/]+_\d{1,3}\.parquet.?"))))
+def test_columns_tell_the_same_names(texts: list[str]) -> None:
+    for text, found in zip(texts, base_file_names(pa.array(texts, pa.string())).to_pylist(), strict=True):
+        try:
+            name = BaseFileName.parse(text)
+        except CorruptTableError:
+            assert found is None
+        else:
+            assert found == {"file_id": name.file_id, "instant": name.instant}
 
 
 @pytest.mark.parametrize(
