@@ -79,6 +79,8 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 def concat_bounds(parts: Sequence[ColumnBounds]) -> ColumnBounds:
     """The bounds of one column in the units of one or more parts."""
+    if len(parts) == 1:
+        return parts[0]
     return ColumnBounds(
         pa.concat_arrays([part.least for part in parts]),
         pa.concat_arrays([part.greatest for part in parts]),

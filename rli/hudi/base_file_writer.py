@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from types import TracebackType
@@ -24,6 +26,7 @@ from rli.hudi.meta_columns import (
     RECORD_KEY,
     with_meta_columns,
 )
+from rli.json_text import parse_json
 from rli.storage import Storage
 
 _SMALLEST_BLOOM_CAPACITY: Final = 1_000
@@ -36,6 +39,9 @@ _CONSTANT: Final = pa.dictionary(pa.int32(), pa.string())
 CALENDAR: Final = {"org.apache.spark.version": "3.5.0"}
 """Tells Spark 3, and Hudi in it, that dates and times are Gregorian at all times, as they are since that release writes
 files. Of a file without this entry Spark 3 refuses dates before 15 October 1582 and times before 1900."""
+
+_NAN_KEY: Final = "rli.nan"
+"""Entry of the footer."""
 
 ROWS_PER_ROW_GROUP: Final = 131_072
 _HAS_FILTERS: Final = "bloom_filter_options" in signature(pq.ParquetWriter.__init__).parameters
@@ -102,6 +108,8 @@ class BaseFileWriter:
         self._smallest: str | None = None
         self._greatest: str | None = None
         self._rows = 0
+        self._floating = [field.name for field in schema if field.type in {pa.float32(), pa.float64()}]
+        self._with_nan: set[str] = set()
         self._pending: list[pa.Table] = []
         self._compression = compression
         self._with_dictionary = with_dictionary
@@ -127,12 +135,14 @@ class BaseFileWriter:
         self._smallest = smallest if self._smallest is None else min(self._smallest, smallest, key=_java_order)
         self._greatest = greatest if self._greatest is None else max(self._greatest, greatest, key=_java_order)
         self._rows += records.num_rows
+        self._with_nan |= {name for name in self._floating if pc.any(pc.is_nan(records.column(name))).as_py()}
 
     def finish(self) -> WrittenFile:
         """Write the footer and close the file; its content survives a power cut then."""
         self._flush(sum(part.num_rows for part in self._pending))
         writer = self._writer or self._opened(self._schema.empty_table().drop_columns([*self._constants]))
-        footer = {**CALENDAR, **self._bloom_filter.to_footer()}
+        nan = nan_entry(self._constants[FILE_NAME], self._with_nan)
+        footer = {**CALENDAR, **self._bloom_filter.to_footer(), **nan}
         if self._smallest is not None and self._greatest is not None:
             footer |= {MIN_RECORD_KEY: self._smallest, MAX_RECORD_KEY: self._greatest}
         writer.add_key_value_metadata(footer)
@@ -188,6 +198,30 @@ class BaseFileWriter:
             # Its finaliser would write a footer into the closed file, and complain on standard error.
             if self._writer is not None:
                 self._writer.is_open = False
+
+
+def nan_entry(file_name: str, columns: Collection[str]) -> dict[str, str]:
+    """The entry of a footer that names the floating-point columns with NaN, of which bounds do not tell.
+
+    Args:
+        file_name: of the base file: writers that join files may keep the entries of another one.
+        columns: with NaN.
+    """
+    return {_NAN_KEY: json.dumps({"file": file_name, "columns": sorted(columns)}, ensure_ascii=False)}
+
+
+def columns_with_nan(footer: Mapping[bytes, bytes], file_name: str) -> frozenset[str] | None:
+    """The floating-point columns with NaN that are no part of others; None if the footer does not tell.
+
+    Args:
+        footer: entries of the base file's footer.
+        file_name: of the base file.
+    """
+    with suppress(ValueError, KeyError, TypeError):
+        content = parse_json(footer[_NAN_KEY.encode()])
+        if content["file"] == file_name:
+            return frozenset(content["columns"])
+    return None
 
 
 def _row_group_filters(rows: int) -> dict[str, Any]:

@@ -8,11 +8,11 @@ order, say nothing. Source of the format: https://github.com/apache/parquet-form
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,13 @@ _EXACT: Final = Context(prec=80)
 
 _WIDER: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float64())
 """Each holds the values of those before it, in their order."""
+
+
+class _Stored(NamedTuple):
+    """The columns of a file: all names, and the leaves."""
+
+    names: frozenset[str]
+    places: dict[Column, tuple[int, pa.DataType]]
 
 
 @dataclass(frozen=True)
@@ -48,22 +55,26 @@ class FooterBounds:
         return sum(footer.num_row_groups for footer in self.footers)
 
     def of(self, column: Column) -> ColumnBounds | None:
-        kind = _leaf_type(self.schema, column)
+        _, kind = self._places.get(column, (None, None))
         if kind is None or not _is_ordered(kind) or not self.footers:
             return None
         files = zip(self.footers, self._stored, strict=True)
         return concat_bounds([self._of_file(footer, stored, column, kind) for footer, stored in files])
 
     @cached_property
-    def _stored(self) -> list[pa.Schema]:
-        """The schema of each file."""
-        return [footer.schema.to_arrow_schema() for footer in self.footers]
+    def _places(self) -> dict[Column, tuple[int, pa.DataType]]:
+        return leaf_places(self.schema)
 
-    def _of_file(self, footer: pq.FileMetaData, stored: pa.Schema, column: Column, kind: pa.DataType) -> ColumnBounds:
+    @cached_property
+    def _stored(self) -> list[_Stored]:
+        schemas = (footer.schema.to_arrow_schema() for footer in self.footers)
+        return [_Stored(frozenset(schema.names), leaf_places(schema)) for schema in schemas]
+
+    def _of_file(self, footer: pq.FileMetaData, stored: _Stored, column: Column, kind: pa.DataType) -> ColumnBounds:
         if column[0] not in stored.names:
             is_null = len(column) == 1 and column[0] not in self.absent
             return _unknown(kind, footer.num_row_groups, may_hold_values=not is_null)
-        place = _place(stored, column)
+        place = stored.places.get(column)
         if place is None:
             return _unknown(kind, footer.num_row_groups)
         position, stored_kind = place
@@ -96,8 +107,31 @@ def leaf_position(stored: pa.Schema, column: Column) -> int | None:
         stored: schema of the file.
         column: the column.
     """
-    place = _place(stored, column)
+    place = leaf_places(stored).get(column)
     return None if place is None else place[0]
+
+
+def leaf_places(schema: pa.Schema) -> dict[Column, tuple[int, pa.DataType]]:
+    """The columns that are no lists, maps or structs: where each stands among the leaves of a schema, and its type.
+
+    Args:
+        schema: of a file or a table. Columns whose name is there twice are left out.
+    """
+    return dict(_leaf_places((), list(schema), 0))
+
+
+def _leaf_places(
+    parent: Column, fields: Sequence[pa.Field], position: int
+) -> Iterator[tuple[Column, tuple[int, pa.DataType]]]:
+    names = [field.name for field in fields]
+    for name, kind in zip(names, (field.type for field in fields), strict=True):
+        column = (*parent, name)
+        if names.count(name) == 1:
+            if not pa.types.is_nested(kind):
+                yield column, (position, kind)
+            elif pa.types.is_struct(kind):
+                yield from _leaf_places(column, list(kind), position)
+        position += _leaves(kind)
 
 
 def _statistics(group: Any, position: int) -> Any:
@@ -118,30 +152,6 @@ def _raw(statistics: Any, name: str) -> Any:
 def _unknown(kind: pa.DataType, units: int, *, may_hold_values: bool = True) -> ColumnBounds:
     nothing = pa.nulls(units, bound_type(kind))
     return ColumnBounds(nothing, nothing, np.ones(units, np.bool_), np.full(units, may_hold_values))
-
-
-def _leaf_type(schema: pa.Schema, column: Column) -> pa.DataType | None:
-    """The type of a column of the table; None if there is no such column."""
-    place = _place(schema, column)
-    return None if place is None else place[1]
-
-
-def _place(schema: pa.Schema, column: Column) -> tuple[int, pa.DataType] | None:
-    """Where a column stands among the leaves of a schema, and its type."""
-    fields, position = list(schema), 0
-    for depth, name in enumerate(column):
-        names = [field.name for field in fields]
-        if names.count(name) != 1:
-            return None
-        number = names.index(name)
-        position += sum(_leaves(field.type) for field in fields[:number])
-        kind = fields[number].type
-        if depth == len(column) - 1:
-            return None if pa.types.is_nested(kind) else (position, kind)
-        if not pa.types.is_struct(kind):
-            return None
-        fields = list(kind)
-    return None
 
 
 def _leaves(kind: pa.DataType) -> int:
@@ -202,7 +212,11 @@ def _conversion(leaf: Any, stored: pa.DataType, kind: pa.DataType) -> _Conversio
             return None
         number = pa.int32() if leaf.physical_type == "INT32" else pa.int64()
         return lambda values: pa.array(values, number).cast(stored).cast(kind)
-    return lambda values: pa.array(values, stored).cast(kind)
+    return lambda values: _cast(pa.array(values, stored), kind)
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values if values.type == kind else values.cast(kind)
 
 
 def _keeps_order(stored: pa.DataType, kind: pa.DataType) -> bool:

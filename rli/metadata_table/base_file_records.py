@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 
 from rli.filters.column_bounds import ColumnBounds
 from rli.hudi.base_file_reader import corrupt_unless_parquet
+from rli.hudi.base_file_writer import columns_with_nan
 from rli.hudi.bloom_filter import FILTER_KEY, TYPE_KEY
 from rli.hudi.file_names import BaseFileName
-from rli.hudi.footer_bounds import FooterBounds, leaf_position
+from rli.hudi.footer_bounds import FooterBounds, leaf_places
 from rli.hudi.metadata.records import Bound, ColumnStatistics, StoredBloomFilter
 from rli.hudi.metadata.statistic_values import StatisticsVersion, stored_bound, value_type_of
 from rli.metadata_table.indexed_columns import IndexedColumns
@@ -56,7 +57,7 @@ def base_file_records(
 ) -> BaseFileRecords:
     """Read what the metadata table keeps of a base file.
 
-    Floating-point columns are read as a whole, to look for NaN; of other columns the footer is enough.
+    The footer is enough. Where other writers made the file, floating-point columns are read as a whole, to look for NaN.
 
     Args:
         storage: of the table.
@@ -72,7 +73,10 @@ def base_file_records(
     with corrupt_unless_parquet(path), storage.filesystem.open_input_file(place) as source:
         file = pq.ParquetFile(source)
         schema, statistics = file.schema_arrow, _footer_statistics(file.metadata, str(name), columns)
-        holding_nan = _holding_nan(file, [name for name in statistics if pa.types.is_floating(schema.field(name).type)])
+        holding_nan = columns_with_nan(file.metadata.metadata or {}, str(name))
+        if holding_nan is None:
+            floating = [name for name in statistics if pa.types.is_floating(schema.field(name).type)]
+            holding_nan = _holding_nan(file, floating)
         certain = {column: found for column, found in statistics.items() if column not in holding_nan}
         return BaseFileRecords(certain, _bloom_filter(file.metadata, name.instant), file.metadata.num_rows)
 
@@ -90,13 +94,12 @@ def _footer_statistics(footer: pq.FileMetaData, file_name: str, columns: Indexed
     schema = footer.schema.to_arrow_schema().remove_metadata()
     bounds = FooterBounds([footer], schema)
     has_other_calendar = not _OTHER_CALENDAR.isdisjoint(footer.metadata or ())
-    found, version = {}, columns.version
+    found, version, places = {}, columns.version, leaf_places(schema)
     for column in columns.names:
-        position = leaf_position(schema, (column,))
-        of_column = None if position is None else bounds.of((column,))
-        if position is None or of_column is None:
+        of_column = bounds.of((column,))
+        if of_column is None:
             continue
-        kind = schema.field(column).type
+        position, kind = places[(column,)]
         ends = _bounds(of_column, kind, version)
         if ends is None or (has_other_calendar and _is_before_gregorian(of_column, kind)):
             continue
@@ -111,8 +114,10 @@ def _bounds(
     bounds: ColumnBounds, kind: pa.DataType, version: StatisticsVersion
 ) -> tuple[Bound | None, Bound | None] | None:
     """The least and the greatest value; nothing for nulls alone, and None if they are not certain."""
-    holds_values = pa.array(bounds.may_hold_values)
-    least, greatest = bounds.least.filter(holds_values), bounds.greatest.filter(holds_values)
+    least, greatest = bounds.least, bounds.greatest
+    if not bounds.may_hold_values.all():
+        holds_values = pa.array(bounds.may_hold_values)
+        least, greatest = least.filter(holds_values), greatest.filter(holds_values)
     if not len(least):
         return None, None
     if least.null_count or greatest.null_count:
@@ -136,7 +141,7 @@ def _first(bounds: pa.Array, kind: pa.DataType, *, ascending: bool) -> pa.Scalar
     if len(bounds) > 1:
         order = pc.array_sort_indices(bounds, order="ascending" if ascending else "descending")
         bounds = bounds.take(order[:1])
-    return bounds.cast(kind)[0]
+    return (bounds if bounds.type == kind else bounds.cast(kind))[0]
 
 
 def _zero(bound: Bound, zero: float) -> Bound:
@@ -169,11 +174,11 @@ def _is_before_gregorian(bounds: ColumnBounds, kind: pa.DataType) -> bool:
     return bool(least.is_valid and least.as_py() < _GREGORIAN_START)
 
 
-def _holding_nan(file: pq.ParquetFile, columns: list[str]) -> set[str]:
+def _holding_nan(file: pq.ParquetFile, columns: list[str]) -> frozenset[str]:
     """Those of some floating-point columns that hold NaN."""
-    return {
+    return frozenset(
         name
         for batch in (file.iter_batches(columns=columns) if columns else ())
         for name, values in zip(batch.schema.names, batch.columns, strict=True)
         if pc.any(pc.is_nan(values)).as_py()
-    }
+    )

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rli import create_table
 from rli.errors import CorruptTableError
+from rli.hudi.base_file_writer import nan_entry
 from rli.hudi.metadata.records import Bound, ColumnStatistics, ValueType
 from rli.hudi.metadata.statistic_values import StatisticsVersion
 from rli.hudi.metadata.views import column_statistics
@@ -96,6 +98,24 @@ def test_zero_bounds_include_both_zeros(tmp_path: Path) -> None:
 def test_files_with_nan_have_none(tmp_path: Path) -> None:
     assert _statistics(tmp_path, pa.array([1.0, math.nan, 2.0])) is None
     assert _statistics(tmp_path, pa.array([math.nan], pa.float32())) is None
+
+
+def test_footers_of_rli_tell_of_nan(tmp_path: Path) -> None:
+    folder = tmp_path / "of rli"
+    table = create_table(folder, record_key="id", index="simple:")
+    table.insert(pa.table({"id": ["a", "b"], "c": [1.0, math.nan], "d": [1.0, 2.0]}))
+    (file,) = folder.glob("*.parquet")
+    columns = IndexedColumns(("c", "d"), V2)
+    assert base_file_records(Storage(str(folder)), file.name, columns).statistics.keys() == {"d"}
+    # Writers that join files may keep the entry of another file.
+    entries = pq.read_metadata(file).metadata
+    values = pa.table({"c": [1.0, 2.0], "d": [1.0, math.nan]}).replace_schema_metadata(entries)
+    pq.write_table(values, folder / FILE)
+    assert base_file_records(Storage(str(folder)), FILE, columns).statistics.keys() == {"c"}
+    # Where the entry is that of the file, no column is read.
+    own = nan_entry(FILE, {"c"})
+    pq.write_table(values.replace_schema_metadata(own), folder / FILE)
+    assert base_file_records(Storage(str(folder)), FILE, columns).statistics.keys() == {"d"}
 
 
 def test_decimals_have_their_scale(tmp_path: Path) -> None:
