@@ -5,6 +5,7 @@ Source: the documentation of ``java.lang.String.hashCode`` (over UTF-16 code uni
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -13,8 +14,11 @@ from numpy.typing import NDArray
 
 _FACTOR: Final = 31
 _INVERSE: Final = pow(_FACTOR, -1, 1 << 32)
-_STRINGS_AT_ONCE: Final = 65_536
-"""So that the working arrays stay small."""
+_STRINGS_AT_ONCE: Final = 2_048
+"""So that the working arrays stay in the cache of the processor."""
+
+_KEPT_POWERS: Final = 1 << 17
+"""Of a number: more than so many strings have units, unless they are long."""
 
 
 def string_hashes(strings: pa.Array) -> NDArray[np.uint32]:
@@ -68,6 +72,17 @@ def _hashes(strings: pa.Array) -> NDArray[np.uint32]:
 
 def _powers(base: int, count: int) -> NDArray[np.uint32]:
     """The first powers of a number modulo 2³²: shape (count,), the first one 1."""
+    return _kept_powers(base)[:count] if count <= _KEPT_POWERS else _computed_powers(base, count)
+
+
+@cache
+def _kept_powers(base: int) -> NDArray[np.uint32]:
+    powers = _computed_powers(base, _KEPT_POWERS)
+    powers.flags.writeable = False
+    return powers
+
+
+def _computed_powers(base: int, count: int) -> NDArray[np.uint32]:
     factors = np.full(count, base, np.uint32)
     factors[:1] = 1
     return np.cumprod(factors, dtype=np.uint32)

@@ -154,6 +154,9 @@ def _blocks(batches: Iterable[pa.RecordBatch], block_bytes: int) -> Iterator[tup
             size = int(cell_format.sizes_of(held[0]).sum())
     if held:
         cells = concatenated(held)
+        if size <= block_bytes:
+            yield cells, [cells.num_rows]
+            return
         yield from _grouped(cells, list(_divided(cells, block_bytes)), at_once)
 
 

@@ -24,6 +24,7 @@ from rli.hudi.metadata.records import (
     ValueType,
 )
 from rli.hudi.metadata.schema import METADATA_SCHEMA, METADATA_SCHEMA_TEXT, wrapper_name
+from rli.hudi.metadata.statistics_encoding import encode_statistics
 from rli.hudi.timeline.avro_files import MALFORMED, parsed_schema
 
 _REMEDY: Final = "drop this partition of the metadata table and let it be built anew"
@@ -53,6 +54,10 @@ def encode_record(record: MetadataRecord, schema: str = METADATA_SCHEMA_TEXT) ->
         CorruptTableError: the string is no Avro schema.
         ValueError: a value does not fit its field.
     """
+    if isinstance(record, ColumnStatistics) and schema == METADATA_SCHEMA_TEXT:
+        encoded = encode_statistics(record, _PARTITION_STATS if record.of_partition else _COLUMN_STATS)
+        if encoded is not None:
+            return encoded
     fields = {"key": "", **_fields_of(record)}
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, _parsed(schema), fields)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
 from datetime import date
@@ -27,6 +28,7 @@ from rli.hudi.metadata.records import (
     StoredBloomFilter,
     ValueType,
 )
+from rli.hudi.metadata.schema import METADATA_SCHEMA
 from rli.hudi.metadata.statistic_values import StatisticsVersion, bound_value, stored_bound, value_type_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -90,6 +92,12 @@ def test_cut_values_are_refused(record: MetadataRecord, data: st.DataObject) -> 
     for damaged in (value[: data.draw(st.integers(0, len(value) - 1))], value + b"\0"):
         with pytest.raises(CorruptTableError):
             decode_record(damaged)
+
+
+@given(STATISTICS)
+def test_statistics_are_written_as_avro(statistics: ColumnStatistics) -> None:
+    by_library = json.dumps(METADATA_SCHEMA)
+    assert encode_record(statistics) == encode_record(statistics, by_library)
 
 
 def test_locations_come_back_in_batches() -> None:
