@@ -35,7 +35,16 @@ def files_that_may_hold(reader: MetadataTableReader, keys: pa.Array, files: Sequ
     return kept
 
 
-def _may_hold(stored: StoredBloomFilter, keys: pa.Array, file: DataFile) -> bool:
+def decoded_filter(stored: StoredBloomFilter, file: DataFile) -> BloomFilter | None:
+    """The bloom filter that the metadata table has of a file; None if it cannot be used.
+
+    Raises:
+        CorruptTableError: it is damaged.
+    """
     entries = {FILTER_KEY.encode(): stored.content, TYPE_KEY.encode(): stored.type_code.encode()}
-    bloom_filter = BloomFilter.from_footer(entries, "/".join(file))
+    return BloomFilter.from_footer(entries, "/".join(file))
+
+
+def _may_hold(stored: StoredBloomFilter, keys: pa.Array, file: DataFile) -> bool:
+    bloom_filter = decoded_filter(stored, file)
     return bloom_filter is None or bool(bloom_filter.might_contain(keys).any())

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 import rli
 from rli.hudi.base_file_reader import BaseFileReader
 from rli.hudi.bloom_filter import BloomFilter, HashedKeys
-from rli.index.bloom.key_statistics import FooterStatistics, KeyStatistics
+from rli.index.bloom.key_statistics import FooterStatistics, KeyStatistics, StatisticsCache
 from rli.index.bloom.sought_keys import SoughtKeys
 from rli.index.bloom.table_index import BloomIndex
 from rli.model import Step
 from rli.table.table import opened_table
 from rli.view.slice_reader import SliceReader
+from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
 from tests.support.tables import live_files, records, rewrite_in_row_groups, rows_of
 
 KEYS = st.text(st.sampled_from("abz~\x00é퟿\ue000ﬁ\uffff\U00010000\U0001f600"), max_size=4)
@@ -113,6 +114,87 @@ def test_only_candidate_row_groups_are_read(
     opened.clear()
     table.lookup(["3010", "nobody"])
     assert opened == {"files": 1, "row groups": 1}
+
+
+METADATA = ("files", "column_stats", "bloom_filters")
+EDGES = ("", "~", "é", "\u07ff", "\ue000", "ﬁ", "\uffff", "\U00010000", "\U0001f600", "long" * 300)
+
+
+@pytest.mark.parametrize("known", [METADATA, METADATA[:2], ("files", "bloom_filters")], ids="+".join)
+def test_metadata_table_spares_footers(
+    tmp_path: Path, known: tuple[str, ...], opened: Counter[str], probes: Callable[[], list[tuple[int, ...]]]
+) -> None:
+    location = table_of_files(tmp_path, "global-bloom:", files=20, rows=10).location
+    wanted = ["1005", "17007", "nobody", "1nobody"]
+    table = rli.open_table(location)
+    expected, of_footers = table.lookup(wanted), probes()[-1]
+    assert expected.column("partition_path").to_pylist() == ["p1", "p17", None, None]
+    assert opened["files"] == 20
+    table.metadata.enable(known)
+    table = rli.open_table(location)
+    opened.clear()
+    assert table.lookup(wanted) == expected
+    assert probes()[-1] == of_footers
+    # Without filters, those of the two files with a key in their range are read; without ranges, the filters tell all.
+    assert opened["files"] == 2
+    opened.clear()
+    # A file that was asked for once need not be asked for again.
+    assert table.lookup(wanted) == expected
+    assert opened["files"] == 2
+
+
+@pytest.mark.parametrize("index", ["bloom:", "global-bloom:"])
+def test_answers_equal_those_of_footers(tmp_path: Path, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BloomIndex, "fewest_asked", 1)
+    table = rli.create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=index, metadata=list(METADATA)
+    )
+    held = [f"{edge}{number}{edge[::-1]}" for number, edge in enumerate(EDGES)]
+    rows = ((row, f"p{number % 3}", 1, 0.0) for number, key in enumerate(held) for row in (key, str(number)))
+    table.upsert(records(*rows))
+    table.delete(["3"])
+    sought = [*held, *(str(number) for number in range(len(held))), *(f"{key}x" for key in held), *EDGES[1:]]
+    by_metadata = rli.open_table(table.location).lookup(sought)
+    table.metadata.disable()
+    assert rli.open_table(table.location).lookup(sought) == by_metadata
+    assert by_metadata.column("file_id").null_count == len(sought) - 2 * len(held) + 1
+
+
+@pytest.mark.parametrize("partition", METADATA[1:])
+def test_broken_metadata_hides_no_key(
+    tmp_path: Path, partition: str, opened: Counter[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    table = table_of_files(tmp_path, "global-bloom:", files=20, rows=10)
+    table.metadata.enable(METADATA)
+    for file in Path(table.location, ".hoodie/metadata", partition).glob("*.hfile"):
+        file.write_bytes(b"\xff" * file.stat().st_size)
+    table = rli.open_table(table.location)
+    opened.clear()
+    assert table.lookup(["1005", "nobody"]).column("partition_path").to_pylist() == ["p1", None]
+    told = [record for record in caplog.records if getattr(record, "rli_event", "") == "metadata.unused"]
+    assert [vars(record)["rli_partition"] for record in told] == [partition]
+    # The other partition still tells.
+    assert opened["files"] == 1
+
+
+@pytest.mark.parametrize("name", METADATA_TABLES)
+def test_statistics_of_hudi_find_keys(
+    tmp_path: Path, name: str, opened: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = unpack_metadata_table(name, tmp_path)
+    files = len(live_files(rli.open_table(location)))
+    stored = rli.open_table(location).read(columns=["_hoodie_record_key"]).column(0).to_pylist()
+    rli.open_table(location).bootstrap_index("global-bloom:")
+    wanted = [*stored, *(f"{key}x" for key in stored)]
+    of_footers = rli.open_table(location).lookup(wanted)
+    monkeypatch.setattr(BloomIndex, "fewest_asked", 1)
+    table = rli.open_table(location)
+    assert table.lookup(wanted) == of_footers
+    assert of_footers.column("file_id").null_count == len(stored)
+    opened.clear()
+    assert rli.open_table(location).lookup([f"{key}x" for key in stored]).column("file_id").null_count == len(stored)
+    assert files > 1
+    assert opened["files"] == 0
 
 
 def test_what_filters_claim_wrongly_is_counted(
@@ -208,7 +290,7 @@ def test_cached_statistics_are_bounded_and_local(tmp_path: Path) -> None:
 
             return statistics.of(file_slice, opened)
 
-    statistics = FooterStatistics(3 * ask(FooterStatistics(), "p0").nbytes)
+    statistics = FooterStatistics(StatisticsCache(3 * ask(FooterStatistics(StatisticsCache()), "p0").nbytes))
     reads.clear()
     for path in ("p0", "p1", "p2", "p0", "p3", "p0", "p1"):
         assert ask(statistics, path).key_range == (f"{path[1]}000", f"{path[1]}099")

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from rli import PruningStep, create_table
+from rli import PruningStep, create_table, open_table
 from tests.support.object_store import ObjectStore
 from tests.support.tables import records
 
@@ -34,3 +34,32 @@ def test_planned_read_takes_few_requests(object_store: ObjectStore) -> None:
         assert len(table.scan(filters="ts = 3").files()) == 1
         sent = object_store.requests()[before:]
         assert len(sent) <= _MOST_REQUESTS, sent
+
+
+@pytest.mark.slow
+def test_bloom_index_takes_few_requests(object_store: ObjectStore) -> None:
+    location = f"s3://{object_store.new_bucket()}/t"
+    metadata = ["files", "column_stats", "bloom_filters"]
+    files = 40
+
+    def requests_of_lookup(metadata: list[str]) -> int:
+        with open_table(location, storage_options=object_store.options) as table:
+            if metadata:
+                table.metadata.enable(metadata)
+            before = len(object_store.requests())
+            found = table.lookup(["k7", "nobody"]).column("partition_path").to_pylist()
+            assert found == ["city 7", None]
+            return len(object_store.requests()) - before
+
+    with create_table(
+        location,
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index="global-bloom:",
+        storage_options=object_store.options,
+        maintenance=False,
+    ) as table:
+        table.upsert(records(*((f"k{n}", f"city {n}", n, 1.0) for n in range(files))))
+    of_footers, of_metadata = requests_of_lookup([]), requests_of_lookup(metadata)
+    assert of_metadata <= of_footers / 3, (of_metadata, of_footers)

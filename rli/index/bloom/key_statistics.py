@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from rli.hudi.bloom_filter import BloomFilter
 from rli.view.file_slice_reader import only_base_file
@@ -18,17 +18,20 @@ _KEPT_BYTES: Final = 64 * 1024 * 1024
 
 _BYTES_BESIDE_FILTER: Final = 500
 
+KeyRange: TypeAlias = tuple[str, str] | None
+"""The least and the greatest key of a file, in the order of UTF-8 bytes or of UTF-16 code units; None if unknown."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyStatistics:
     """Of the record keys of one file slice.
 
     Attributes:
-        key_range: the least and the greatest one, in the order of UTF-8 bytes or of UTF-16 code units; None if unknown.
+        key_range: see ``KeyRange``.
         bloom_filter: of all of them; None if there is none.
     """
 
-    key_range: tuple[str, str] | None
+    key_range: KeyRange
     bloom_filter: BloomFilter | None
 
     @property
@@ -37,8 +40,22 @@ class KeyStatistics:
         return _BYTES_BESIDE_FILTER + (0 if self.bloom_filter is None else self.bloom_filter.rows.nbytes)
 
 
+KnownStatistics: TypeAlias = Mapping[str, KeyStatistics]
+"""Statistics by the path of the base file. Those of a file without a sought key in its range may lack the filter."""
+
+
 class KeyStatisticsSource(Protocol):
-    """Where statistics come from: the footers of base files, or later the table's metadata table. Picklable."""
+    """Where statistics come from: the footers of base files, or the table's metadata table. Picklable."""
+
+    def batches(
+        self, file_slices: Sequence[FileSlice], concerns: Callable[[FileSlice, KeyRange], bool]
+    ) -> Iterator[tuple[Sequence[FileSlice], KnownStatistics]]:
+        """File slices, each in one batch, with the statistics that are known of a batch without opening a slice.
+
+        Args:
+            file_slices: the slices.
+            concerns: whether a sought key may be in a slice whose keys are in a range.
+        """
 
     def of(self, file_slice: FileSlice, opened: Callable[[], SliceReader]) -> KeyStatistics:
         """Of one file slice. Threads may ask at the same time.
@@ -52,13 +69,11 @@ class KeyStatisticsSource(Protocol):
         """
 
 
-class FooterStatistics:
-    """Statistics from the footers of base files, where rli and Hudi write them.
-
-    Those that were asked for last are kept: a base file never changes. Pickled without them.
+class StatisticsCache:
+    """Statistics that were asked for last: a base file never changes. Threads may use it at the same time. Pickled empty.
 
     Args:
-        kept_bytes: of the statistics that are kept, at most.
+        kept_bytes: of the statistics, at most.
     """
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
@@ -67,21 +82,15 @@ class FooterStatistics:
         self._bytes = 0
         self._lock = Lock()
 
-    def of(self, file_slice: FileSlice, opened: Callable[[], SliceReader]) -> KeyStatistics:
-        if file_slice.logs:
-            # No footer knows the keys of log files.
-            return KeyStatistics(None, None)
-        path = only_base_file(file_slice).path
+    def get(self, path: str) -> KeyStatistics | None:
+        """The statistics of a base file; None if they are not kept."""
         with self._lock:
             if path in self._kept:
                 self._kept.move_to_end(path)
-                return self._kept[path]
-        reader = opened()
-        statistics = KeyStatistics(reader.written_key_range, reader.bloom_filter)
-        self._keep(path, statistics)
-        return statistics
+            return self._kept.get(path)
 
-    def _keep(self, path: str, statistics: KeyStatistics) -> None:
+    def keep(self, path: str, statistics: KeyStatistics) -> None:
+        """Keep the statistics of a base file, and forget those that were not asked for longest."""
         with self._lock:
             if path in self._kept:
                 return
@@ -92,4 +101,34 @@ class FooterStatistics:
                 self._bytes -= forgotten.nbytes
 
     def __reduce__(self) -> tuple[object, ...]:
-        return FooterStatistics, (self._kept_bytes,)
+        return StatisticsCache, (self._kept_bytes,)
+
+
+class FooterStatistics:
+    """Statistics from the footers of base files, where rli and Hudi write them.
+
+    Args:
+        kept: keeps them.
+    """
+
+    def __init__(self, kept: StatisticsCache) -> None:
+        self.kept = kept
+
+    def batches(
+        self,
+        file_slices: Sequence[FileSlice],
+        concerns: Callable[[FileSlice, KeyRange], bool],  # noqa: ARG002  (a footer has range and filter)
+    ) -> Iterator[tuple[Sequence[FileSlice], KnownStatistics]]:
+        yield file_slices, {}
+
+    def of(self, file_slice: FileSlice, opened: Callable[[], SliceReader]) -> KeyStatistics:
+        if file_slice.logs:
+            # No footer knows the keys of log files.
+            return KeyStatistics(None, None)
+        path = only_base_file(file_slice).path
+        statistics = self.kept.get(path)
+        if statistics is None:
+            reader = opened()
+            statistics = KeyStatistics(reader.written_key_range, reader.bloom_filter)
+            self.kept.keep(path, statistics)
+        return statistics

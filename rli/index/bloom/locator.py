@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.index.bloom.key_statistics import KeyStatisticsSource
+from rli.index.bloom.key_statistics import KeyRange, KeyStatisticsSource, KnownStatistics
 from rli.index.bloom.sought_keys import SoughtKeys
 from rli.index.locators import Comparisons, FoundLocations, PruningLocator
 from rli.index.reports import Scope
@@ -21,9 +22,12 @@ from rli.index.table_files.locator import KeyColumnLocator, locations_in
 from rli.locations import LOCATION_SCHEMA
 from rli.tasks import InThreads
 from rli.telemetry import events, metrics
+from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
 from rli.view.slice_reader import SliceReader
 from rli.view.snapshot import Snapshot
+
+_Result = TypeVar("_Result")
 
 
 class BloomLocator(KeyColumnLocator, PruningLocator):
@@ -61,11 +65,11 @@ class BloomLocator(KeyColumnLocator, PruningLocator):
     ) -> Iterator[tuple[FileSlice, pa.Array]]:
         sought = _Sought.of(record_keys, partition_paths)
 
-        def claimed(file_slice: FileSlice) -> pa.Array:
+        def claimed(known: KnownStatistics, file_slice: FileSlice) -> tuple[FileSlice, pa.Array]:
             with self._opened(file_slice) as opened:
-                return self._claimed(file_slice, sought, opened)
+                return file_slice, self._claimed(file_slice, sought, opened, known)
 
-        for file_slice, keys in zip(file_slices, InThreads().run(claimed, file_slices), strict=True):
+        for file_slice, keys in self._of_each(claimed, file_slices, sought):
             if len(keys):
                 yield file_slice, keys
 
@@ -95,14 +99,14 @@ class BloomLocator(KeyColumnLocator, PruningLocator):
         began = time.monotonic()
         sought = _Sought.of(record_keys, partition_paths)
 
-        def look(file_slice: FileSlice) -> tuple[int, pa.Table]:
+        def look(known: KnownStatistics, file_slice: FileSlice) -> tuple[int, pa.Table]:
             with self._opened(file_slice) as opened:
-                keys = self._claimed(file_slice, sought, opened)
+                keys = self._claimed(file_slice, sought, opened, known)
                 found = self._compared(opened(), keys) if len(keys) else keys
                 return len(keys), locations_in(file_slice, found)
 
         compared, pairs, found = 0, 0, [LOCATION_SCHEMA.empty_table()]
-        for comparisons, locations in InThreads().run(look, file_slices):
+        for comparisons, locations in self._of_each(look, file_slices, sought):
             pairs += comparisons
             compared += comparisons > 0
             found.append(locations)
@@ -111,16 +115,31 @@ class BloomLocator(KeyColumnLocator, PruningLocator):
         self.report(counts, time.monotonic() - began)
         return located
 
+    def _of_each(
+        self,
+        function: Callable[[KnownStatistics, FileSlice], _Result],
+        file_slices: Sequence[FileSlice],
+        sought: _Sought,
+    ) -> Iterator[_Result]:
+        """What a function returns of each slice, in threads, in any order of the slices."""
+        for some, known in self._statistics.batches(file_slices, sought.may_be_in):
+            yield from InThreads().run(partial(function, known), some)
+
     @contextmanager
     def _opened(self, file_slice: FileSlice) -> Iterator[Callable[[], SliceReader]]:
         """Opens a file slice when it is called first."""
         with ExitStack() as stack:
             yield cache(lambda: stack.enter_context(self.snapshot.reader(file_slice)))
 
-    def _claimed(self, file_slice: FileSlice, sought: _Sought, opened: Callable[[], SliceReader]) -> pa.Array:
+    def _claimed(
+        self, file_slice: FileSlice, sought: _Sought, opened: Callable[[], SliceReader], known: KnownStatistics
+    ) -> pa.Array:
         """The sought keys that a file slice may hold."""
         keys = sought.in_partition(file_slice.group.partition_path)
-        return _no_keys() if keys is None else keys.in_slice(self._statistics.of(file_slice, opened))
+        if keys is None:
+            return _no_keys()
+        statistics = None if file_slice.logs else known.get(only_base_file(file_slice).path)
+        return keys.in_slice(self._statistics.of(file_slice, opened) if statistics is None else statistics)
 
     def _compared(self, reader: SliceReader, record_keys: pa.Array) -> pa.Array:
         """Those of some keys that a file slice holds."""
@@ -158,6 +177,11 @@ class _Sought:
         bounds = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1)).tolist()
         parts = (SoughtKeys(arranged.slice(start, end - start)) for start, end in pairwise(bounds))
         return cls(None, dict(zip(encoded.dictionary.to_pylist(), parts, strict=True)))
+
+    def may_be_in(self, file_slice: FileSlice, key_range: KeyRange) -> bool:
+        """Whether one of the keys may be in a slice whose keys are in a range."""
+        keys = self.in_partition(file_slice.group.partition_path)
+        return keys is not None and keys.may_be_within(key_range)
 
     def in_partition(self, partition_path: str) -> SoughtKeys | None:
         return self.by_partition.get(partition_path, self.everywhere)

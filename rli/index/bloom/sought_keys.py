@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.hudi.bloom_filter import HashedKeys
-from rli.index.bloom.key_statistics import KeyStatistics
+from rli.index.bloom.key_statistics import KeyRange, KeyStatistics
 
 _ORDERED_IN_TWO_WAYS: Final = r"[\x{E000}-\x{10FFFF}]"
 """Characters that UTF-8 bytes and UTF-16 code units order differently: these, and none below them."""
@@ -43,7 +43,11 @@ class SoughtKeys:
             positions = self._hashed.claimed_by(statistics.bloom_filter, positions)
         return self._keys.take(pa.array(positions))
 
-    def _within(self, key_range: tuple[str, str] | None) -> NDArray[np.intp]:
+    def may_be_within(self, key_range: KeyRange) -> bool:
+        """Whether one of the keys may be in a range."""
+        return len(self._within(key_range)) > 0
+
+    def _within(self, key_range: KeyRange) -> NDArray[np.intp]:
         """Where the keys are that may be in a range; those whose order is not known are in every range."""
         if key_range is None:
             return np.arange(len(self._keys))

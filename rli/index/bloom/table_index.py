@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from rli.index.bloom.key_statistics import FooterStatistics
+from typing import Final
+
+from rli.index.bloom.key_statistics import FooterStatistics, StatisticsCache
 from rli.index.bloom.locator import BloomLocator
+from rli.index.bloom.metadata_statistics import MetadataStatistics, has_statistics
 from rli.index.reports import Scope
 from rli.index.table_files.table_index import TableFilesIndex
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 
+_RANGES_BYTES: Final = 16 * 1024 * 1024
+"""Of ranges that an index keeps: those of about 30,000 files."""
+
 
 class BloomIndex(TableFilesIndex):
-    """Finds records in the files that may hold them, as their footers tell."""
+    """Finds records in the files that may hold them, as the metadata table or their footers tell."""
 
     # Hudi's default. Foreign keys by the million are to open no file.
     bloom_filter_rate = 1e-9
 
+    fewest_asked = 16
+    """Files of which nothing is known yet, from which on the metadata table is asked: it takes some requests, a footer two."""
+
     def __init__(self, table: TableDefinition, scope: Scope) -> None:
         super().__init__(table, scope)
-        self._statistics = FooterStatistics()
+        self._footers = FooterStatistics(StatisticsCache())
+        self._ranges = StatisticsCache(_RANGES_BYTES)
 
     def locator_of(self, snapshot: Snapshot) -> BloomLocator:
-        return BloomLocator(snapshot, self.scope, self._statistics)
+        if not has_statistics(snapshot.table.properties.metadata_partitions):
+            return BloomLocator(snapshot, self.scope, self._footers)
+        statistics = MetadataStatistics(snapshot, self._footers, self._ranges, self.fewest_asked)
+        return BloomLocator(snapshot, self.scope, statistics)
