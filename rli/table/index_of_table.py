@@ -215,6 +215,7 @@ class IndexOfTable:
     def drop(self) -> None:
         """Remove the index; the table stays, and its index can be bootstrapped again.
 
-        An index that has lost what says whose it is can be removed too: the table's settings name it as the table's.
+        An index that has lost what says whose it is can be removed too: the table's settings name it as the table's. Of
+        ``record-index:``, the partition leaves the metadata table, for Hudi's writers too.
         """
         index_upkeep.drop(self._opened)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from rli.commit.exclusive_service import unsynced_service
 from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotReadyError
@@ -14,6 +15,7 @@ from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.services.metadata_births import NewPartitions, enable_metadata
 from rli.services.metadata_table import disable_metadata
+from rli.table.opened import OpenTable
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 
@@ -41,6 +43,40 @@ def built_partition(kind: InMetadataTable, table: TableDefinition, index: TableI
     with unsynced_service(table, index, "bootstrap") as (_, fence):
         build_again(kind, index.scope, fence)
     return compare().records
+
+
+@contextmanager
+def rebuilt_if_lost(table: OpenTable, seconds: float) -> Iterator[None]:
+    """Build the partition of a table's index again if a service within the block has removed it.
+
+    Undoing a commit of another engine removes it, because no journal tells the keys of the commit.
+
+    Args:
+        table: whose index may be a partition of the metadata table.
+        seconds: for how long to wait for the lease.
+    """
+    had = _has_partition(table)
+    yield
+    if had and not _has_partition(table):
+        definition, index = table.refreshed()
+        kind = table.kind
+        if isinstance(kind, InMetadataTable):
+            with unsynced_service(definition, index, "rebuild of the index", patience=seconds) as (_, fence):
+                build_again(kind, index.scope, fence)
+
+
+def _has_partition(table: OpenTable) -> bool:
+    """Whether a table's index is a partition that readers rely on."""
+    properties, kind = table.follow().properties, table.kind
+    return isinstance(kind, InMetadataTable) and kind.partition in properties.metadata_partitions
+
+
+def drop_partition(kind: InMetadataTable, table: OpenTable) -> None:
+    """Remove the partition of a table's index from the metadata table, if it is there."""
+    definition, index = table.refreshed()
+    with unsynced_service(definition, index, "drop of the index") as (durable, fence):
+        if kind.partition in durable.reloaded().properties.all_metadata_partitions:
+            disable_metadata([kind.partition], fence)
 
 
 def build_again(kind: InMetadataTable, scope: Scope, fence: Fence) -> None:

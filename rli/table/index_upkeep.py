@@ -24,7 +24,7 @@ from rli.index.reports import VerifyReport
 from rli.index.roles import KeptInStore, KnowsPlaces
 from rli.model import MigrationResult
 from rli.publication.fence import Fence
-from rli.table.index_partition import build_again, built_partition
+from rli.table.index_partition import build_again, built_partition, drop_partition
 from rli.table.migration import Migration, migrate
 from rli.table.new_index import OnMigrationStep, target_of
 from rli.table.opened import OpenTable
@@ -125,6 +125,8 @@ def relocate(table: OpenTable, *, also: bool) -> tuple[str, ...]:
 def drop(table: OpenTable) -> None:
     """Remove the index, damaged or not; see ``Table.drop_index``."""
     definition = table.follow()
+    if isinstance(table.kind, InMetadataTable):
+        drop_partition(table.kind, table)
     try:
         index = table.index
         if isinstance(index, KeptInStore):

@@ -7,6 +7,7 @@ from rli.commit.undo import foretold_restore, restore, roll_back
 from rli.index.contract import TableIndex
 from rli.services.restore import RestoreResult
 from rli.services.savepoint import create_savepoint, delete_savepoint
+from rli.table.index_partition import rebuilt_if_lost
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
 from rli.view.definition import TableDefinition
@@ -22,7 +23,8 @@ class TableVersions:
         """Undo the last completed commit; returns the instant of the rollback.
 
         Clusterings of rli that came after it change no record, and are undone with it. Files, index and timeline are as
-        before the commit, in time proportional to the commit; of a commit of another engine the index is scanned once.
+        before the commit, in time proportional to the commit; of a commit of another engine the index is scanned once, or
+        built again if it is ``record-index:``.
         A rollback that was interrupted may be called again, and is finished.
 
         Args:
@@ -43,7 +45,8 @@ class TableVersions:
             LeaseBusyError: the lease was not free in that time.
             LeaseLostError: this process was paused so long that another one took over; nothing was rolled back.
         """
-        return roll_back(*self._opened.refreshed(), instant, patience=patience(timeout))
+        with rebuilt_if_lost(self._opened, patience(timeout)):
+            return roll_back(*self._opened.refreshed(), instant, patience=patience(timeout))
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, timeout: float | None = None) -> str:
         """Keep the table's state as of a commit, until ``delete_savepoint``; returns the commit's instant.
@@ -90,7 +93,7 @@ class TableVersions:
         """Go back to a commit: all later ones are undone, and gone for good.
 
         Rows, files and index are as they were after that commit, in time proportional to the commits undone; where one
-        of them is another engine's, the index is scanned once. Writers at work go on, and meet a conflict where they
+        of them is another engine's, the index is scanned once, or built again if it is ``record-index:``. Writers at work go on, and meet a conflict where they
         build on what is undone. A restore that was interrupted is finished by the next write, or by the same call.
 
         Args:
@@ -115,4 +118,5 @@ class TableVersions:
         """
         if dry_run:
             return self._opened.look_up_with(lambda definition, index: foretold_restore(definition, index, instant))
-        return restore(*self._opened.refreshed(), instant, patience=patience(timeout))
+        with rebuilt_if_lost(self._opened, patience(timeout)):
+            return restore(*self._opened.refreshed(), instant, patience=patience(timeout))

@@ -23,6 +23,7 @@ from rli import (
 from rli.hudi.properties import Key, save_properties
 from rli.storage import Storage
 from rli.table.table import opened_table
+from rli.view.paths import JOURNAL
 from tests.support.index_kinds import IN_METADATA_TABLE, KINDS, stored_rows
 from tests.support.tables import records, rows_of
 
@@ -230,6 +231,30 @@ def test_index_partition_stays_enabled(table: Table) -> None:
                 table.metadata.disable(partitions, dry_run=dry_run)
     table.index.migrate("global-simple:")
     assert "record_index" in table.metadata.disable(["record_index"]).removed
+
+
+@pytest.mark.parametrize(
+    "undo", [lambda table: table.rollback("last"), lambda table: table.restore(table.timeline()[0].time)]
+)
+def test_undone_commits_of_others_keep_index(table: Table, undo: Callable[[Table], object]) -> None:
+    table.upsert(records(("a", "z", 2, 2.0), ("c", "y", 2, 2.0)))
+    # Hudi's writers leave no journals.
+    shutil.rmtree(Path(table.location, JOURNAL))
+    undo(table)
+    assert "record_index" in {found.partition for found in table.metadata.status().partitions}
+    found = table.upsert(records(("a", "y", 3, 3.0), ("c", "y", 3, 3.0)))
+    assert (found.inserted, found.moved) == (1, 1)
+    assert table.verify_index().agrees
+
+
+def test_dropped_index_leaves_metadata_table(table: Table) -> None:
+    table.drop_index()
+    assert {found.partition for found in table.metadata.status().partitions} == {"files"}
+    with pytest.raises(IndexNotReadyError, match="rli metadata enable"):
+        table.upsert(records(("c", "x", 1, 1.0)))
+    table.drop_index()
+    assert table.bootstrap_index() == 2
+    assert table.upsert(records(("a", "y", 2, 2.0))).moved == 1
 
 
 def test_migration_outlasts_writers_of_former_scope(tmp_path: Path) -> None:
