@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import platform
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from rli.errors import IndexExistsError
 from rli.hudi.bloom_filter import BloomFilter, HashedKeys
+from rli.hudi.hfile.reader import HFileReader
+from rli.hudi.hfile.writer import write_hfile
+from rli.hudi.metadata.record_index import location_cells
+from rli.hudi.metadata.records import RecordLocation
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.record.opening import create_index, open_as_it_is
 from rli.index.record.stored_index import StoredIndex, stored_index
@@ -30,7 +36,7 @@ from rli.table.catalog import create_table
 from rli.table.table import Table, opened_table
 from rli.urls import without_secrets
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the measurements: rates of another version are measured again."""
 
 LMDB: Final = "lmdb"
@@ -71,13 +77,16 @@ class Calibration:
         filter_row: to read the bloom filter of a file, for each record of the file.
         test_key: to test a hashed key against a bloom filter.
         hash_key: to hash a key for filters; for a bucket it takes less.
+        hfile_block: to read the block of an HFile with one key.
+        hfile_cell: to read a cell of an HFile, with all others.
+        put_cell: to write a cell of an HFile.
         commit: of a commit, whatever it writes.
         write_file, write_row, write_byte: to rewrite a base file, with each of its records and bytes.
         cores: that write files side by side.
         stores: rates by store; ``lmdb``, ``memory``, and URLs that were given, without passwords.
     """
 
-    version: Literal[1]
+    version: Literal[2]
     machine: str
     open_file: float
     key_row: float
@@ -86,6 +95,9 @@ class Calibration:
     filter_row: float
     test_key: float
     hash_key: float
+    hfile_block: float
+    hfile_cell: float
+    put_cell: float
     commit: float
     write_file: float
     write_row: float
@@ -175,6 +187,7 @@ def _measured(cache: Path) -> Calibration:
         sizes = [table.info().bytes for table in (short, wide)]
         write_byte = max(0.0, of_bytes - of_rows) / max(1, sizes[1] - sizes[0])
         filter_row, hash_key, test_key = _filter_rates(many)
+        hfile_block, hfile_cell, put_cell = _hfile_rates(many)
         return Calibration(
             version=VERSION,
             machine=_machine(),
@@ -185,6 +198,9 @@ def _measured(cache: Path) -> Calibration:
             filter_row=filter_row,
             test_key=test_key,
             hash_key=hash_key,
+            hfile_block=hfile_block,
+            hfile_cell=hfile_cell,
+            put_cell=put_cell,
             commit=commit,
             write_file=write_file,
             write_row=max(0.0, of_rows - write_file - sizes[0] * write_byte) / _ROWS,
@@ -263,6 +279,18 @@ def _filter_rates(keys: pa.Array) -> tuple[float, float, float]:
     hashed, places = HashedKeys(pc.binary_join_element_wise("absent", keys, "")), np.arange(count)
     testing = _computing(lambda: hashed.claimed_by(bloom, places))
     return reading / count, hashing / count, testing / count
+
+
+def _hfile_rates(keys: pa.Array) -> tuple[float, float, float]:
+    """Seconds to read the block of one key, to read a cell together with all others, and to write a cell."""
+    ordered, count = keys.sort(), len(keys)
+    cells = location_cells(ordered, [RecordLocation("0", f"{UUID(int=0)}-0", "20260101000000000")])
+    file = io.BytesIO()
+    writing = _computing(lambda: write_hfile(file, [cells], None))
+    reader = HFileReader(file, file.tell())
+    apart = cells["key"].take(pa.array(np.arange(0, count, count // _FILES)))
+    in_blocks = _computing(lambda: reader.lookup(apart))
+    return in_blocks / len(apart), _computing(lambda: list(reader.cells())) / count, writing / count
 
 
 def _store_rates(url: str) -> StoreRates:

@@ -14,6 +14,7 @@ from rli.errors import SettingsError
 from rli.index.registry import index_kind, is_kind
 from rli.index_urls import IndexUrl
 from rli.model import Scope
+from rli.services.metadata_births import FIRST_VERSION_OF_PARTITIONED_INDEX
 
 _GROWTH: Final = 10
 _ABOUT_THE_SAME: Final = 1.1
@@ -22,6 +23,7 @@ _ABOUT_THE_SAME: Final = 1.1
 _WORTH_A_CHANGE: Final = 1.25
 """The index of today stays where no other one is so many times cheaper."""
 
+_METADATA: Final = "record-index"
 _BUCKETS: Final = ("bucket", "consistent-bucket")
 _LMDB_URL: Final = "lmdb:///path/to/index"
 _SERVERS: Final = {"redis": "redis://host:6379/0", "hbase": "hbase://host:9090/?table=name"}
@@ -98,6 +100,7 @@ def _estimates(model: CostModel, needs: Needs) -> Iterator[KindEstimate]:
     for scope in Scope:
         yield model.simple(scope)
         yield model.bloom(scope)
+        yield model.metadata_record(scope)
         yield model.record(LMDB, _url_at(lmdb, scope, index), scope)
         for url in needs.stores:
             yield model.record(url, _url_at(url, scope, index), scope)
@@ -180,6 +183,8 @@ def _obstacles(kind: KindEstimate, found: Survey, needs: Needs, scope: Scope) ->
         yield "the files of the table would have to be rewritten"
     if table.index is not None and IndexUrl.parse(table.index).ttl is not None and is_kind(kind.url):
         yield "never forgets a key, as the index of today does"
+    if name == _METADATA and kind.scope is Scope.PARTITION and table.version < FIRST_VERSION_OF_PARTITIONED_INDEX:
+        yield f"needs a table of version {FIRST_VERSION_OF_PARTITIONED_INDEX}"
     if name == MEMORY:
         yield "one process keeps it, and loses it"
     if name == LMDB and several_machines(found, needs):

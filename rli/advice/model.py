@@ -10,7 +10,10 @@ from rli.advice.calibration import MEMORY, Calibration
 from rli.advice.sources import TARGET_FILE_BYTES
 from rli.advice.statistics import Reach, Survey, share_hit
 from rli.errors import SettingsError
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.metadata_table.initial_records import groups_of_record_index
 from rli.model import Scope
+from rli.services.metadata_compaction import DELTACOMMITS_OF_COMPACTION
 from rli.settings import MEBIBYTE
 from rli.store.capacity import estimate_capacity
 
@@ -20,6 +23,15 @@ _KEYS_AT_ONCE: Final = 64 * MEBIBYTE
 _NUMBER_BYTES: Final = 8
 _FILTER_BYTES: Final = 5.4
 """Of a bloom filter for each of its keys, at the rate at which base files have them."""
+
+_FILES_OF_GROUP: Final = 6
+"""Of a file group of the record index: its base file, and the log files of half of the commits between compactions."""
+
+_FILES_OF_STATISTICS: Final = 24
+"""Of the metadata table: those of its file groups with statistics of files."""
+
+_CELL_BYTES: Final = 8
+"""Of an entry in the metadata table, beside its key."""
 
 _SMALL_FILE: Final = 100 * MEBIBYTE
 _UNKNOWN_STORE: Final = "a store"
@@ -99,6 +111,29 @@ class CostModel:
             kept_in=kept_in,
         )
 
+    def metadata_record(self, scope: Scope) -> KindEstimate:
+        """The record index in the table's metadata table.
+
+        A look-up opens the file groups that may hold its keys, with their log files, and reads the blocks of the keys. A commit
+        writes a log file for each file group that it changes, and one in ten merges the log files into base files.
+        """
+        batch, table, rates = self.found.batch, self.found.table, self.rates
+        groups, changed = groups_of_record_index(table.keys), batch.keys * (1 - batch.known + batch.moved)
+        in_blocks = min(batch.keys * rates.hfile_block, table.keys * rates.hfile_cell)
+        merging = table.keys * (rates.hfile_cell + rates.put_cell) / DELTACOMMITS_OF_COMPACTION
+        return KindEstimate(
+            kind="record (metadata table)",
+            url="record-index:" if scope is Scope.GLOBAL else "record-index:?scope=partition",
+            scope=scope,
+            tag_seconds=min(groups, batch.keys) * _FILES_OF_GROUP * self._open + in_blocks,
+            write_seconds=self._writing(self._hit(scope)),
+            maintain_seconds=min(groups, changed) * self._open + changed * rates.put_cell + merging,
+            lookup_seconds=_FILES_OF_GROUP * self._open + rates.hfile_block,
+            memory_bytes=round(batch.keys * table.key_bytes),
+            index_bytes=round(table.keys * (_CELL_BYTES + table.encoded_key_bytes)),
+            kept_in="the metadata table",
+        )
+
     def simple(self, scope: Scope) -> KindEstimate:
         """A join with the stored keys."""
         batch = self.found.batch
@@ -118,7 +153,7 @@ class CostModel:
         ranged, tested = (batch.near, batch.tested_near) if near else (self._whole, batch.tested)
         tests, probed = batch.tests_near if near else batch.tests, self._hit(scope)
         tagging = (
-            ranged.files * self._open
+            self._opening(ranged.files)
             + tested.rows * rates.filter_row
             + batch.keys * rates.hash_key
             + tests * rates.test_key
@@ -127,7 +162,7 @@ class CostModel:
         )
         one = self._whole.times(1 / max(1.0, self._whole.files))
         looking = (
-            self._whole.files * self._open
+            self._opening(self._whole.files)
             + table.files_per_key * (one.rows * rates.filter_row + rates.test_key)
             + self._scanning(one)
         )
@@ -173,6 +208,11 @@ class CostModel:
     def _open(self) -> float:
         table, measured = self.found.table, self.rates.open_file
         return measured if table.is_local else max(measured, table.open_seconds)
+
+    def _opening(self, files: float) -> float:
+        """Reading the ranges and filters of some files: from footers, or from the metadata table if it has them."""
+        told = {PartitionKind.COLUMN_STATS, PartitionKind.BLOOM_FILTERS} <= {*self.found.table.metadata_partitions}
+        return (min(files, _FILES_OF_STATISTICS) if told else files) * self._open
 
     def _scanning(self, reach: Reach) -> float:
         """Reading the keys of some files."""

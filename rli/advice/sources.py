@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from rli.errors import InvalidInputError, SettingsError
 from rli.hudi.key_generator import KeyGenerator
+from rli.hudi.properties import VERSION_OF_NEW_TABLES
 from rli.hudi.table_keys import TableKeys
 from rli.model import Scope
 from rli.settings import MEBIBYTE
@@ -62,11 +63,15 @@ class KeySource(ABC):
         location: names it in messages.
         partition_by: partition columns.
         is_local: whether its files are on this machine.
+        version: of the table, or of the table that the files become.
+        metadata_partitions: that the table's metadata table lists.
     """
 
     location: str
     partition_by: tuple[str, ...]
     is_local: bool = True
+    version: int = VERSION_OF_NEW_TABLES
+    metadata_partitions: tuple[str, ...] = ()
 
     @property
     @abstractmethod
@@ -120,6 +125,8 @@ class TableSource(KeySource):
         self.location = snapshot.table.location
         self.partition_by = snapshot.table.properties.partition_fields
         self.is_local = snapshot.table.storage.is_local
+        self.version = snapshot.table.properties.version
+        self.metadata_partitions = snapshot.table.properties.metadata_partitions
         self._snapshot = snapshot
         self._slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.group)
         self._seconds = list[float]()

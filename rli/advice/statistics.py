@@ -84,6 +84,8 @@ class TableStatistics:
         open_seconds: to open a file and read its footer.
         is_local: whether the files are on this machine.
         commits: None where there are none.
+        version: of the table; of Parquet files, that of a new table.
+        metadata_partitions: that its metadata table lists.
     """
 
     location: str
@@ -102,6 +104,8 @@ class TableStatistics:
     open_seconds: float
     is_local: bool
     commits: CommitStatistics | None
+    version: int
+    metadata_partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +232,8 @@ def survey(
         open_seconds=source.open_seconds,
         is_local=source.is_local,
         commits=commits,
+        version=source.version,
+        metadata_partitions=source.metadata_partitions,
     )
     if batch is not None:
         return Survey(table, _given(source, keyed, probed))

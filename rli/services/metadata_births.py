@@ -37,7 +37,7 @@ _FIRST_VERSION_OF_STATISTICS_2: Final = 9
 _FIRST_VERSION_OF_PARTITION_STATS: Final = 8
 """By default: Hudi 0.15, which writes tables of version 6, refuses to write one with such a partition."""
 
-_FIRST_VERSION_OF_PARTITIONED_INDEX: Final = 9
+FIRST_VERSION_OF_PARTITIONED_INDEX: Final = 9
 _FIRST_INSTANT: Final = "0" * 17
 _FIRST_INSTANT_OF_LAYOUT_1: Final = "0" * 14
 _FIRST_SUFFIX: Final = 10
@@ -91,7 +91,7 @@ class NewPartitions:
         """
         version, kinds = properties.version, self.kinds(properties.version)
         is_partitioned = self.scope is Scope.PARTITION
-        if PartitionKind.RECORD_INDEX in kinds and is_partitioned and version < _FIRST_VERSION_OF_PARTITIONED_INDEX:
+        if PartitionKind.RECORD_INDEX in kinds and is_partitioned and version < FIRST_VERSION_OF_PARTITIONED_INDEX:
             raise UnsupportedTableError(
                 "record keys are unique in their partition alone, and tables of this version have no partitioned record "
                 f"index in their metadata table: table={properties.name} version={version}",

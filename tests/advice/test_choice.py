@@ -43,6 +43,7 @@ def found(
         open_seconds=0.0001,
         is_local=True,
         commits=None,
+        version=6,
     )
     whole = Reach(files, keys, 100 * keys)
     return Survey(
@@ -82,6 +83,35 @@ def test_small_batch_needs_record_index() -> None:
 def test_a_small_table_needs_no_store() -> None:
     advice = advised(found(20_000, 5_000, files=2), RATES, Needs())
     assert advice.choice.startswith("global-")
+
+
+def test_record_index_needs_no_store() -> None:
+    survey = found(50_000_000, 1_000, hit=0.02, near=0.02, files=1_000)
+    kinds = {kind.url: kind for kind in advised(survey, RATES, Needs(several_machines=True)).kinds}
+    lmdb = kinds["lmdb:///path/to/index"]
+    ours, simple = kinds["record-index:"], kinds["global-simple:"]
+    assert not ours.obstacles
+    assert lmdb.obstacles
+    # A look-up reads a block for each key, and not the table; but compactions rewrite the index again and again.
+    assert (ours.tag_seconds or 0) < (simple.tag_seconds or 0) / 10
+    assert cost(advised(survey, RATES, Needs()), ours.url) > 3 * cost(advised(survey, RATES, Needs()), lmdb.url)
+    assert (ours.lookup_seconds or 0) > 3 * (lmdb.lookup_seconds or 0)
+
+
+def test_partitioned_index_needs_newer_tables() -> None:
+    survey = found(1_000_000, 1_000)
+    for version in (6, 9):
+        table = replace(survey.table, version=version)
+        advice = advised(replace(survey, table=table), RATES, Needs(scope=Scope.PARTITION))
+        (kind,) = (kind for kind in advice.kinds if kind.url == "record-index:?scope=partition")
+        assert kind.obstacles == (() if version == 9 else ("needs a table of version 9",))
+
+
+def test_metadata_table_makes_bloom_cheap() -> None:
+    survey = found(5_000_000, 1_000, known=0, hit=0, files=5_000, files_per_key=1)
+    kept = replace(survey, table=replace(survey.table, metadata_partitions=("bloom_filters", "column_stats", "files")))
+    of_footers, of_metadata = (cost(advised(one, RATES, Needs()), "global-bloom:") for one in (survey, kept))
+    assert of_metadata < of_footers - 3
 
 
 def test_advice_looks_ahead() -> None:

@@ -327,9 +327,9 @@ def drop(
 ) -> None:
     """Remove a table's index, or the index at a URL.
 
-    The table stays, and bootstrap rebuilds its index. Of record-index:, the partition leaves the metadata table, for Hudi's writers too.
-    An index without a table is lost: there the command asks for
-    confirmation. By its URL, an index is not dropped while a table uses it.
+    The table stays, and bootstrap rebuilds its index. Of record-index:, the partition leaves the metadata table, for
+    Hudi's writers too. An index without a table is lost: there the command asks for confirmation. By its URL, an index is
+    not dropped while a table uses it.
     """
     done = Dropped(_drop_at(target, index, yes=yes) if is_store_url(target) else _drop_of_table(target, index))
     report(done, as_json=as_json, render=lambda: print_facts({"dropped": done.url}))
