@@ -13,7 +13,7 @@ from rli import Table, open_table
 from tests.crash.writes import BATCH, FIRST, GONE, KEYS_TO_DELETE, SECOND, do_write, pointed
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
-from tests.support.index_kinds import IN_METADATA_TABLE, KINDS, TableModel, stored_rows
+from tests.support.index_kinds import ALL_KINDS, KINDS, TableModel, stored_rows
 from tests.support.soak import EVERY_POINT
 from tests.support.tables import check_stored, records
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.crash
 
 _EVERY: Final = 5
 
-_KINDS: Final = KINDS | IN_METADATA_TABLE
+_KINDS: Final = ALL_KINDS
 
 FOLLOW_UP = [("a", "z", 9, 9.0), ("h", "new", 9, 9.0), ("next", "y", 9, 9.0)]
 

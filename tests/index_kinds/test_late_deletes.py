@@ -16,7 +16,7 @@ from rli import CommitResult, RecordExistsError, Step, Table
 from rli.storage import Storage
 from rli.view import paths
 from tests.support.clocks import later
-from tests.support.index_kinds import KINDS, Kind, every_kind
+from tests.support.index_kinds import KINDS, Kind, every_kind, kinds_without_metadata_table
 from tests.support.steps import Once
 from tests.support.tables import SCHEMA, assert_nothing_left_over, records, rows_of
 
@@ -156,7 +156,7 @@ def test_a_delete_without_ordering_is_final(kind: Kind, tmp_path: Path) -> None:
     assert counts(table.upsert(records(("a", "x", 1, 1.0)))) == (1, 0, 0, 0, 0)
 
 
-@every_kind
+@kinds_without_metadata_table
 def test_deleted_keys_outlive_the_archive(kind: Kind, tmp_path: Path) -> None:
     table = kind.create(tmp_path, maintenance=False)
     for number in range(12):

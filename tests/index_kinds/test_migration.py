@@ -64,6 +64,8 @@ KEPT = [kind.url for kind in KINDS.values()]
 WAYS = [
     *((url, OTHER) for url in KEPT),
     *((RECORD, url) for url in KEPT if url != RECORD and not url.startswith(LAY_FILES_OUT)),
+    # Into the metadata table, the index is built beside writers: tests/index/test_metadata_record.py.
+    ("record-index:", OTHER),
     ("simple:", "global-simple:"),
     ("global-simple:", "simple:"),
     (RECORD, f"{OTHER}?scope=partition"),

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from rli import Table, open_table
-from tests.support.index_kinds import IN_METADATA_TABLE, KINDS, MERGE_ON_READ, Counts, Kind, TableModel, stored_rows
+from tests.support.index_kinds import ALL_KINDS, MERGE_ON_READ, Counts, Kind, TableModel, stored_rows
 from tests.support.soak import cases
 from tests.support.table_model import Version
 from tests.support.tables import check_stored, records
@@ -118,9 +118,9 @@ def _counts(result: object) -> Counts:
     return tuple(getattr(result, name) for name in ("inserted", "updated", "moved", "deleted", "unchanged"))
 
 
-@pytest.mark.parametrize("name", [*KINDS, *IN_METADATA_TABLE, *MERGE_ON_READ])
+@pytest.mark.parametrize("name", [*ALL_KINDS, *MERGE_ON_READ])
 def test_every_index_kind_keeps_promises(name: str) -> None:
     class Machine(KindMachine):
-        kind = (KINDS | IN_METADATA_TABLE | MERGE_ON_READ)[name]
+        kind = (ALL_KINDS | MERGE_ON_READ)[name]
 
     run_state_machine_as_test(Machine, settings=settings(max_examples=cases(12), stateful_step_count=10, deadline=None))

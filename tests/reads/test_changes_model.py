@@ -21,8 +21,8 @@ from hypothesis.stateful import (
 
 from rli import InstantNotFoundError, Scope, Table, UnsupportedTableError
 from tests.support.change_readers import ChangeReader, opened_writes
-from tests.support.index_kinds import KINDS, Kind
-from tests.support.soak import cases
+from tests.support.index_kinds import ALL_KINDS, KINDS, Kind
+from tests.support.soak import cases, in_ci
 from tests.support.table_model import Version
 from tests.support.tables import records, turn_into_version_9
 
@@ -130,7 +130,7 @@ class ChangesMachine(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", in_ci([*KINDS], of=ALL_KINDS))
 def test_replayed_changes_give_the_table(kind: str) -> None:
-    machine = type("Machine", (ChangesMachine,), {"kind": KINDS[kind]})
+    machine = type("Machine", (ChangesMachine,), {"kind": ALL_KINDS[kind]})
     run_state_machine_as_test(machine, settings=settings(max_examples=cases(4), stateful_step_count=12, deadline=None))

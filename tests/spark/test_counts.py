@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import rli
 import rli_spark
 from rli import CommitResult, InvalidKeyError
-from tests.support.index_kinds import IN_METADATA_TABLE, KINDS
+from tests.support.index_kinds import ALL_KINDS, KINDS
 from tests.support.lanes import first_on_every_spark
 from tests.support.soak import in_ci
 from tests.support.spark import small_writes
@@ -68,7 +68,7 @@ def test_counts_of_a_load_add_up(spark: SparkSession, table: rli.Table, parts: i
 
 @pytest.mark.parametrize(("kind", "worker"), first_on_every_spark(WORKERS, 2))
 def test_counts_by_spark_add_up(spark: SparkSession, tmp_path: Path, kind: str, worker: str) -> None:
-    ours, theirs = ((KINDS | IN_METADATA_TABLE)[kind].create(tmp_path / name) for name in ("spark", "python"))
+    ours, theirs = (ALL_KINDS[kind].create(tmp_path / name) for name in ("spark", "python"))
     with written_by(spark, worker):
         for batch in (FIRST, SECOND):
             told = counts(rli_spark.upsert(frame(spark, batch), ours))

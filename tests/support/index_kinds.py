@@ -11,6 +11,7 @@ import pytest
 
 from rli import Scope, Table, TableType, create_table
 from rli.view import paths
+from tests.support.soak import in_ci
 from tests.support.table_model import Outcome, Version
 from tests.support.table_model import deleted as deleted_globally
 from tests.support.table_model import upserted as upserted_globally
@@ -75,17 +76,22 @@ IN_METADATA_TABLE = {
     "metadata-partition": Kind("record-index:?scope=partition", Scope.PARTITION, version=9),
 }
 
-MERGE_ON_READ = {
-    f"{name}-logs": replace(kind, table_type=TableType.MERGE_ON_READ)
-    for name, kind in (KINDS | IN_METADATA_TABLE).items()
-}
+ALL_KINDS = KINDS | IN_METADATA_TABLE
+
+MERGE_ON_READ = {f"{name}-logs": replace(kind, table_type=TableType.MERGE_ON_READ) for name, kind in ALL_KINDS.items()}
 """The same kinds on tables with log files; one of them in table version 9."""
 MERGE_ON_READ["record-logs"] = replace(MERGE_ON_READ["record-logs"], version=9)
 
-with_metadata_kinds = pytest.mark.parametrize(
-    "kind", [*KINDS.values(), *IN_METADATA_TABLE.values()], ids=[*KINDS, *IN_METADATA_TABLE]
-)
-every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+
+def _on(names: Iterable[str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("kind", [pytest.param(ALL_KINDS[name], id=name) for name in names])
+
+
+with_metadata_kinds = _on(ALL_KINDS)
+# CI tries one of the kinds in the metadata table: they differ in their scope alone.
+every_kind = _on(in_ci([*KINDS, "metadata"], of=ALL_KINDS))
+# For what follows the folders, or commits that have left the timeline: a metadata table tells of files, and keeps commits.
+kinds_without_metadata_table = _on(KINDS)
 
 Counts: TypeAlias = tuple[int, int, int, int, int]
 """Inserted, updated, moved, deleted, unchanged."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from rli import InvalidInputError, InvalidKeyError, SchemaError, Step, Table, create_table
-from tests.support.index_kinds import KINDS, Kind
+from tests.support.index_kinds import Kind, every_kind
 from tests.support.tables import check_stored
 
 DAYS = [date(2024, 1, 1), date(2024, 2, 29)]
@@ -84,7 +84,7 @@ def test_one_value_has_one_key(name: str, tmp_path: Path, memory_url: str) -> No
     assert table.read().num_rows == 0
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@every_kind
 def test_value_has_same_key_everywhere(kind: Kind, tmp_path: Path) -> None:
     first, second, _ = FITTING["another scale"]
     table = kind.create(tmp_path)

@@ -14,7 +14,7 @@ from rli.table.table import opened_table
 from rli.view.lost_files import lost_files, recorded_sums
 from rli.view.slice_sums import SliceSum
 from rli.view.snapshot import Snapshot
-from tests.support.index_kinds import KINDS, Kind, every_kind
+from tests.support.index_kinds import KINDS, Kind, kinds_without_metadata_table
 from tests.support.tables import check_stored, records, rows_of, turn_into_foreign_commit, turn_into_version_9
 
 RECORD = KINDS["record"]
@@ -54,7 +54,7 @@ def made(kind: Kind, folder: Path, version: int = 6) -> Table:
     return table
 
 
-@every_kind
+@kinds_without_metadata_table
 @pytest.mark.invariant("P41")
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_a_lost_version_is_named(use: Use, kind: Kind, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_lost_version_is_named(use: Use, kind: Kind, tmp_path: Path) -> None:
     assert table.timeline() == before
 
 
-@every_kind
+@kinds_without_metadata_table
 @pytest.mark.parametrize("use", [USES["read"], USES["get"], USES["update"], USES["verify"]])
 def test_a_lost_only_version_is_named(use: Use, kind: Kind, tmp_path: Path) -> None:
     table = kind.create(tmp_path, maintenance=False)
@@ -79,7 +79,7 @@ def test_a_lost_only_version_is_named(use: Use, kind: Kind, tmp_path: Path) -> N
         use(open_table(table.location))
 
 
-@every_kind
+@kinds_without_metadata_table
 @pytest.mark.parametrize("use", [USES["read"], USES["verify"]])
 def test_a_lost_partition_is_named(use: Use, kind: Kind, tmp_path: Path) -> None:
     table = made(kind, tmp_path)
@@ -88,7 +88,7 @@ def test_a_lost_partition_is_named(use: Use, kind: Kind, tmp_path: Path) -> None
         use(table)
 
 
-@every_kind
+@kinds_without_metadata_table
 def test_verify_finds_loss_of_last_commit(kind: Kind, tmp_path: Path) -> None:
     table = made(kind, tmp_path)
     lost = lose_newest(table, "y")
@@ -158,7 +158,7 @@ def test_the_version_before_may_stand_in(tmp_path: Path) -> None:
     assert table.verify_index().agrees
 
 
-@every_kind
+@kinds_without_metadata_table
 @pytest.mark.parametrize("kept_by", ["another engine", "an earlier version"])
 def test_write_finds_loss_without_sums(kept_by: str, kind: Kind, tmp_path: Path) -> None:
     table = made(kind, tmp_path)
@@ -199,7 +199,7 @@ def test_sums_begin_again_after_another_engine(tmp_path: Path) -> None:
         table.read()
 
 
-@every_kind
+@kinds_without_metadata_table
 @pytest.mark.parametrize("version", [6, 9])
 def test_sums_follow_every_operation(kind: Kind, version: int, tmp_path: Path) -> None:
     table = made(kind, tmp_path, version)
