@@ -83,6 +83,7 @@ from rli.table import (
     open_table,
 )
 from rli.tasks import TaskRunner
+from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexUse
 from rli.view.explanation import PrunedCounts, PruningStep, ScanExplanation
 from rli.view.history import HistoryEntry
 from rli.write.buffered.writer import BufferedWriter
@@ -99,6 +100,8 @@ __all__ = [
     "ChangeImages",
     "ChangeType",
     "CleanResult",
+    "ColumnIndex",
+    "ColumnIndexState",
     "CommitChanges",
     "CommitResult",
     "CommitStatistics",
@@ -123,6 +126,7 @@ __all__ = [
     "IndexOfTable",
     "IndexStats",
     "IndexTransaction",
+    "IndexUse",
     "Instant",
     "InstantNotFoundError",
     "InstantState",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +50,11 @@ class IndexedColumns:
                 remedy="let Hudi drop the column statistics, or use a newer version of rli",
             )
         return cls(tuple(dict.fromkeys(names)), StatisticsVersion(version))
+
+
+def chosen_columns(names: Iterable[str]) -> list[str]:
+    """The columns with statistics that were chosen: all but those that always have them."""
+    return [name for name in names if name not in _ALWAYS]
 
 
 def names_of_columns(schema: pa.Schema, chosen: Sequence[str] | None = None) -> tuple[str, ...]:

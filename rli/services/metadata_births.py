@@ -25,7 +25,7 @@ from rli.metadata_table.kept_partitions import KEPT_KINDS
 from rli.metadata_table.new_files import NewFiles
 from rli.model import Scope
 from rli.publication.fence import Fence
-from rli.publication.metadata_partitions import PlannedPartitions, add_partitions
+from rli.publication.metadata_partitions import PlannedPartitions, add_partitions, remove_partitions
 from rli.services.metadata_table import MetadataChange
 from rli.telemetry import events, metrics
 from rli.view import paths
@@ -52,11 +52,13 @@ class NewPartitions:
         names: of the partitions; None for those that Hudi makes by default in tables of the version.
         scope: where a record key is unique: with ``PARTITION`` the record index is partitioned, too.
         columns: that get statistics; None for the first 32 columns.
+        replaced: those of the names that are built again, although they are there.
     """
 
     names: Collection[str] | None
     scope: Scope
     columns: Sequence[str] | None = None
+    replaced: frozenset[str] = frozenset()
 
     def kinds(self, version: int) -> list[PartitionKind]:
         """The partitions with those that they need, in their order.
@@ -137,7 +139,7 @@ def prepare_partitions(
         UnsupportedTableError: tables of this version have no such partitions.
     """
     began, listed = time.monotonic(), table.properties.metadata_partitions
-    kinds = [kind for kind in wanted.kinds(table.properties.version) if kind not in listed]
+    kinds = [kind for kind in wanted.kinds(table.properties.version) if kind not in listed or kind in wanted.replaced]
     if not kinds:
         return None
     wanted.require_supported(table.properties)
@@ -172,6 +174,9 @@ def publish_partitions(prepared: PreparedPartitions, fence: Fence) -> MetadataCh
         return None
     _require_no_other_writer(snapshot)
     plan = prepared.plan
+    if replaced := [name for name in plan.partitions if name in table.properties.all_metadata_partitions]:
+        # Until the new ones are listed, readers read more than they need.
+        remove_partitions(replaced, fence)
     add_partitions(plan, prepared.definitions, fence)
     metrics.SERVICES.add(1, service="metadata")
     events.METADATA_ENABLED.log(table=table.location, partitions=plan.partitions, seconds=prepared.seconds)

@@ -11,12 +11,14 @@ from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
 from rli.services.restore import RestoreResult
 from rli.settings import Maintenance
+from rli.table.column_indexes import IndexesOnColumns, possible_use
 from rli.table.index_of_table import IndexOfTable, SyncResult
 from rli.table.maintenance import TableMaintenance
 from rli.table.metadata_of_table import MetadataOfTable
 from rli.table.opened import OpenTable
 from rli.table.versions import TableVersions
 from rli.tasks import TaskRunner
+from rli.view.column_indexes import ColumnIndex, IndexUse
 from rli.write.operations.deduplicate import Deduplicated
 from rli.write.options import pass_over
 
@@ -151,6 +153,72 @@ class TableGroups:
         """As ``index.relocate``."""
         return self.index.relocate(also=also)
 
-    def drop_index(self) -> None:
-        """As ``index.drop``."""
-        self.index.drop()
+    def create_index(
+        self,
+        name: str,
+        on: str,
+        using: IndexUse | str = IndexUse.COLUMN_STATS,
+        *,
+        expression: str | None = None,
+        wait: bool = True,
+        timeout: float | None = None,
+        on_progress: Callable[[int, int], None] = lambda _, __: None,
+    ) -> ColumnIndex:
+        """Make an index on a column, in the metadata table, beside writers; every commit keeps it from then on.
+
+        An index that is there stays as it is. An invalid one is built again.
+
+        Args:
+            name: small letters, digits and ``_``.
+            on: the column.
+            using: "column_stats": least and greatest value of the column in each file; "bloom_filters": a bloom filter of each
+                file, of the record key.
+            expression: None: rli makes no index on an expression.
+            wait: True: the call returns when the index is valid.
+            timeout: as for ``clean``.
+            on_progress: as for ``metadata.enable``.
+
+        Returns:
+            The index.
+
+        Example:
+            >>> table.create_index("by_ts", on="ts", using="column_stats").state
+            <ColumnIndexState.VALID: 'valid'>
+            >>> [index.name for index in table.indexes()]
+            ['by_ts']
+            >>> table.drop_index("by_ts")
+
+        Raises:
+            IndexExistsError: the table has another index of this name.
+            InvalidInputError: rli makes no such index.
+            SchemaError: there is no such column, or it is nested.
+            RliError: otherwise as for ``metadata.enable``.
+        """
+        use = possible_use(using, expression, wait=wait)
+        return IndexesOnColumns(self._opened).create(name, on, use, timeout, on_progress)
+
+    def indexes(self) -> tuple[ColumnIndex, ...]:
+        """The indexes on columns, those of Hudi's writers included: what they are made of, on which columns, in which state.
+
+        The index of the record keys is ``table.index``.
+
+        Raises:
+            CorruptTableError: the metadata table, or a file that describes the indexes, is damaged.
+        """
+        return IndexesOnColumns(self._opened).list()
+
+    def drop_index(self, name: str | None = None, *, timeout: float | None = None) -> None:
+        """Drop an index on a column; without a name, the index of the record keys, as ``index.drop``.
+
+        Args:
+            name: of the index, as ``indexes`` shows it.
+            timeout: as for ``clean``; for an index on a column.
+
+        Raises:
+            IndexNotFoundError: there is no index of this name.
+            LeaseBusyError, LeaseLostError: as for ``metadata.enable``.
+        """
+        if name is None:
+            self.index.drop()
+        else:
+            IndexesOnColumns(self._opened).drop(name, timeout)

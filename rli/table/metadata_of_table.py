@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from rli.errors import InvalidInputError
@@ -13,7 +13,7 @@ from rli.metadata_table.verify import Difference, Verification
 from rli.services.metadata_births import NewPartitions
 from rli.services.metadata_compaction import MetadataCompaction, compact_metadata, foretold_compaction
 from rli.services.metadata_table import MetadataChange, disable_metadata, foretold_removal
-from rli.table.births import METADATA_SERVICE, BesideWriters
+from rli.table.births import METADATA_SERVICE, BesideWriters, OnProgress
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
 from rli.view.snapshot import Snapshot, told_of_now
@@ -31,7 +31,7 @@ class MetadataOfTable:
         *,
         columns: Sequence[str] | None = None,
         timeout: float | None = None,
-        on_progress: Callable[[int, int], None] = lambda _, __: None,
+        on_progress: OnProgress = lambda _, __: None,
     ) -> MetadataChange:
         """Build partitions of the metadata table from the table's files; those that are there already stay.
 
@@ -62,9 +62,7 @@ class MetadataOfTable:
         """
         # A text is a sequence of its letters.
         names = [partitions] if isinstance(partitions, str) else partitions
-        service = partial(self._opened.service, METADATA_SERVICE, patience(timeout))
-        wanted = NewPartitions(names, self._opened.scope, columns)
-        return BesideWriters(self._opened.refreshed, service).enable(wanted, on_progress)
+        return build_partitions(self._opened, NewPartitions(names, self._opened.scope, columns), timeout, on_progress)
 
     def disable(
         self, partitions: Sequence[str] | None = None, *, timeout: float | None = None, dry_run: bool = False
@@ -127,7 +125,7 @@ class MetadataOfTable:
         Raises:
             CorruptTableError: the metadata table is damaged; names the file or folder.
         """
-        return told_of_now(self._opened.reloaded(), _status)
+        return told_of_now(self._opened.reloaded(), status_of)
 
     def verify(self) -> tuple[Difference, ...]:
         """Compare the metadata table with the folders, footers and record keys of the table.
@@ -144,7 +142,16 @@ class MetadataOfTable:
         return told_of_now(self._opened.reloaded(), _differences)
 
 
-def _status(snapshot: Snapshot) -> MetadataStatus:
+def build_partitions(
+    opened: OpenTable, wanted: NewPartitions, timeout: float | None, on_progress: OnProgress = lambda _, __: None
+) -> MetadataChange:
+    """Build partitions beside writers; raises as ``MetadataOfTable.enable``."""
+    service = partial(opened.service, METADATA_SERVICE, patience(timeout))
+    return BesideWriters(opened.refreshed, service).enable(wanted, on_progress)
+
+
+def status_of(snapshot: Snapshot) -> MetadataStatus:
+    """How the metadata table is; raises as ``MetadataOfTable.status``."""
     return metadata_status(_reader(snapshot))
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import rli
+from rli.cli.commands.column_index import add_column_commands, drop_column_index
 from rli.cli.options import (
     DryRunOption,
     IndexOption,
@@ -67,7 +68,10 @@ def register(app: typer.Typer) -> None:
         "rli index migrate trips --to global-simple: --drop-old",
         "rli index migrate trips --to lmdb:///data/idx/trips --json",
     )
-    add_command(group, drop, "rli index drop trips", "rli index drop redis://host:6379/0 --yes")
+    add_command(
+        group, drop, "rli index drop trips", "rli index drop trips by_fare", "rli index drop redis://host:6379/0 --yes"
+    )
+    add_column_commands(group)
     app.add_typer(group, name="index")
 
 
@@ -320,17 +324,24 @@ def _print_migration(done: MigrationResult) -> None:
 
 def drop(
     target: TargetArgument,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="An index on a column, as rli index list shows it.", show_default=False),
+    ] = None,
     *,
     yes: YesOption = False,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a table's index, or the index at a URL.
+    """Remove a table's index, its index on a column by NAME, or the index at a URL.
 
     The table stays, and bootstrap rebuilds its index. Of record-index:, the partition leaves the metadata table, for
     Hudi's writers too. An index without a table is lost: there the command asks for confirmation. By its URL, an index is
     not dropped while a table uses it.
     """
+    if name is not None:
+        drop_column_index(target, name, index, as_json=as_json)
+        return
     done = Dropped(_drop_at(target, index, yes=yes) if is_store_url(target) else _drop_of_table(target, index))
     report(done, as_json=as_json, render=lambda: print_facts({"dropped": done.url}))
 

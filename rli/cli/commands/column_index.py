@@ -1,0 +1,109 @@
+"""The commands of ``rli index`` for indexes on columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+import rli
+from rli import ColumnIndex, IndexUse
+from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command, is_store_url
+from rli.cli.output import print_facts, print_note, print_rows, report
+from rli.cli.progress import files_progress
+from rli.errors import InvalidInputError
+from rli.sizes import human_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedColumnIndex:
+    """What ``rli index drop`` reports of an index on a column.
+
+    Attributes:
+        name: of the index that was removed.
+    """
+
+    name: str
+
+
+def add_column_commands(group: typer.Typer) -> None:
+    """Add the commands that make and list indexes on columns."""
+    add_command(
+        group,
+        create,
+        "rli index create trips by_fare --on fare --using column_stats",
+        "rli index create trips by_id --on id --using bloom_filters --json",
+    )
+    add_command(group, list_, "rli index list trips", "rli index list trips --json")
+
+
+def drop_column_index(target: str, name: str, index: str | None, *, as_json: bool) -> None:
+    """Drop an index on a column: a part of ``rli index drop``."""
+    if is_store_url(target):
+        raise InvalidInputError(
+            "an index on a column is dropped by its table, not by a URL", remedy="give the folder of the table"
+        )
+    rli.open_table(target, index=index).drop_index(name)
+    report(DroppedColumnIndex(name), as_json=as_json, render=lambda: print_facts({"dropped": name}))
+
+
+def create(
+    table: TableArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new index.", show_default=False)],
+    *,
+    on: Annotated[str, typer.Option("--on", metavar="COLUMN", help="The column.", show_default=False)],
+    using: Annotated[
+        IndexUse,
+        typer.Option(
+            help="column_stats: least and greatest value of the column in each file. bloom_filters: a filter of each file's record "
+            "keys.",
+        ),
+    ] = IndexUse.COLUMN_STATS,
+    expression: Annotated[
+        str | None,
+        typer.Option("--expr", metavar="SQL", help="An expression over the column: rli makes no such index yet."),
+    ] = None,
+    in_background: Annotated[
+        bool, typer.Option("--async", help="Build it in the background: rli makes no such index yet.")
+    ] = False,
+    index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make an index on a column, in Hudi's metadata table, beside writers.
+
+    Writers wait for its last step alone, and keep it from then on. An index that is there stays as it is; an invalid one is
+    built again.
+    """
+    with files_progress("reading files") as on_progress:
+        made = rli.open_table(table, index=index).create_index(
+            name,
+            on,
+            using,
+            expression=expression,
+            wait=not in_background,
+            timeout=timeout,
+            on_progress=on_progress,
+        )
+    report(made, as_json=as_json, render=lambda: _print_indexes([made]))
+
+
+def list_(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
+    """List the indexes on columns, those of Hudi's writers included, with their states.
+
+    The index of the record keys is shown by rli index stats.
+    """
+    found = rli.open_table(table, index=index).indexes()
+    report(found, as_json=as_json, render=lambda: _print_indexes(found))
+
+
+def _print_indexes(found: Sequence[ColumnIndex]) -> None:
+    if not found:
+        print_note("the table has no index on a column")
+        return
+    print_rows(
+        ["name", "using", "columns", "state", "size"],
+        [[one.name, one.using, ", ".join(one.columns), one.state, human_bytes(one.bytes)] for one in found],
+    )

@@ -1,0 +1,98 @@
+"""What is built and removed for an index on a column, and the names of these indexes, which rli keeps."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rli.errors import InvalidInputError
+from rli.hudi.metadata.index_definitions import load_index_definitions
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.metadata_table.indexed_columns import IndexedColumns, chosen_columns
+from rli.model import Scope
+from rli.publication.fence import Fence
+from rli.services.metadata_births import NewPartitions
+from rli.view import paths
+from rli.view.column_indexes import ColumnIndex, IndexUse, NamedIndex, NamedIndexes
+from rli.view.snapshot import Snapshot
+
+
+def partitions_for(using: IndexUse, column: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
+    """What an index on a column needs of the metadata table; None if all of it is there.
+
+    Args:
+        using: what the index is made of.
+        column: that it is of.
+        snapshot: the table as it is now.
+        scope: where a record key is unique.
+
+    Raises:
+        InvalidInputError: there is no such index on the column.
+    """
+    if using is IndexUse.BLOOM_FILTERS:
+        return _for_bloom_filters(column, snapshot, scope)
+    return _for_statistics(column, snapshot, scope)
+
+
+def partitions_without(index: ColumnIndex, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
+    """What is built again so that an index goes; None if the partition goes that holds the index.
+
+    Args:
+        index: that goes.
+        snapshot: the table as it is now.
+        scope: where a record key is unique.
+    """
+    if index.using is not IndexUse.COLUMN_STATS:
+        return None
+    left = [column for column in _with_statistics(snapshot) if column not in index.columns]
+    return _statistics_of(left, snapshot, scope) if left else None
+
+
+def name_index(name: str, index: NamedIndex, fence: Fence) -> None:
+    """Keep the name of an index that has been built. The caller holds the lease."""
+    _save(NamedIndexes.load(fence.table.storage).with_index(name, index), fence)
+
+
+def forget_index(name: str, fence: Fence) -> None:
+    """Keep the name of an index no more. The caller holds the lease."""
+    _save(NamedIndexes.load(fence.table.storage).without(name), fence)
+
+
+def _save(named: NamedIndexes, fence: Fence) -> None:
+    fence.replace(paths.COLUMN_INDEXES, named.model_dump_json(indent=1).encode())
+
+
+def _for_bloom_filters(column: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
+    properties = snapshot.table.properties
+    if properties.record_key_fields != (column,):
+        keys = ",".join(properties.record_key_fields)
+        raise InvalidInputError(
+            f"bloom filters are kept of the record key only: column={column} record_key={keys}",
+            remedy="choose using='secondary' or using='column_stats' for other columns",
+        )
+    if PartitionKind.BLOOM_FILTERS in properties.metadata_partitions:
+        return None
+    return NewPartitions([PartitionKind.BLOOM_FILTERS], scope)
+
+
+def _for_statistics(column: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
+    present = _with_statistics(snapshot)
+    return None if column in present else _statistics_of([*present, column], snapshot, scope)
+
+
+def _with_statistics(snapshot: Snapshot) -> list[str]:
+    """The columns that have statistics now, without the meta columns."""
+    table = snapshot.table
+    if PartitionKind.COLUMN_STATS not in table.properties.metadata_partitions:
+        return []
+    definitions = load_index_definitions(table.storage, table.properties)
+    schema = pa.schema([]) if snapshot.schema is None else snapshot.schema
+    return chosen_columns(IndexedColumns.of(definitions, schema).names)
+
+
+def _statistics_of(columns: list[str], snapshot: Snapshot, scope: Scope) -> NewPartitions:
+    """Both sorts of statistics of some columns, built again where they are there: they are of other columns."""
+    properties = snapshot.table.properties
+    both = (PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS)
+    replaced = frozenset(kind for kind in both if kind in properties.metadata_partitions)
+    names = replaced or [kind for kind in NewPartitions(None, scope).kinds(properties.version) if kind in both]
+    return NewPartitions(names, scope, columns, frozenset(replaced))

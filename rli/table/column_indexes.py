@@ -1,0 +1,137 @@
+"""Indexes on columns of a table: how they are made, listed and dropped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final
+
+from rli.errors import IndexExistsError, IndexNotFoundError, InvalidInputError
+from rli.publication.fence import Fence
+from rli.services.column_indexes import forget_index, name_index, partitions_for, partitions_without
+from rli.services.metadata_births import NewPartitions
+from rli.services.metadata_table import disable_metadata
+from rli.table.births import METADATA_SERVICE
+from rli.table.metadata_of_table import build_partitions, status_of
+from rli.table.opened import OpenTable
+from rli.table.patience import patience
+from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexUse, NamedIndex, NamedIndexes, column_indexes
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot, told_of_now
+
+OnProgress = Callable[[int, int], None]
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_MADE: Final = (IndexUse.COLUMN_STATS, IndexUse.BLOOM_FILTERS)
+
+
+class IndexesOnColumns:
+    """The indexes on columns of an open table."""
+
+    def __init__(self, opened: OpenTable) -> None:
+        self._opened = opened
+
+    def list(self) -> tuple[ColumnIndex, ...]:
+        """See ``Table.indexes``."""
+        return told_of_now(self._opened.reloaded(), _listed)
+
+    def create(
+        self, name: str, column: str, using: IndexUse, timeout: float | None, on_progress: OnProgress
+    ) -> ColumnIndex:
+        """See ``Table.create_index``."""
+        _require_name(name)
+        found = self._find(name)
+        if found is not None and (found.using, found.columns) != (using, (column,)):
+            raise IndexExistsError(
+                f"the table has another index of this name: name={name} using={found.using} "
+                f"columns={','.join(found.columns)}",
+                remedy="choose another name, or drop that index first: rli index drop TABLE NAME",
+            )
+        if found is not None and found.state is ColumnIndexState.VALID:
+            return found
+        wanted = self._plan(lambda now: partitions_for(using, column, now, self._opened.scope))
+        if wanted is not None:
+            build_partitions(self._opened, wanted, timeout, on_progress)
+        with self._service(timeout) as (_, fence):
+            name_index(name, NamedIndex(using=using, column=column, is_owner=wanted is not None), fence)
+        return self._require(name)
+
+    def drop(self, name: str, timeout: float | None) -> None:
+        """See ``Table.drop_index``."""
+        index = self._require(name)
+        named = NamedIndexes.load(self._opened.definition.storage)
+        own, heir = named.indexes.get(name), named.heir_of(name)
+        if heir is None and (own is None or own.is_owner):
+            self._remove(index, timeout)
+        with self._service(timeout) as (_, fence):
+            if heir is not None:
+                name_index(heir, named.indexes[heir].model_copy(update={"is_owner": True}), fence)
+            if own is not None:
+                forget_index(name, fence)
+
+    def _remove(self, index: ColumnIndex, timeout: float | None) -> None:
+        """Remove what an index is made of: its partition, or the statistics of its columns."""
+        if index.state is ColumnIndexState.INVALID:
+            return
+        rest = self._plan(lambda now: partitions_without(index, now, self._opened.scope))
+        if rest is not None:
+            build_partitions(self._opened, rest, timeout)
+            return
+        with self._service(timeout) as (table, fence):
+            if index.partition in table.properties.all_metadata_partitions:
+                disable_metadata([index.partition], fence)
+
+    def _find(self, name: str) -> ColumnIndex | None:
+        return next((index for index in self.list() if index.name == name), None)
+
+    def _require(self, name: str) -> ColumnIndex:
+        found = self._find(name)
+        if found is None:
+            raise IndexNotFoundError(
+                f"the table has no index of this name on a column: table={self._opened.definition.location} name={name}",
+                remedy="see the names: rli index list TABLE",
+            )
+        return found
+
+    def _plan(self, tell: Callable[[Snapshot], NewPartitions | None]) -> NewPartitions | None:
+        return told_of_now(self._opened.follow().reloaded(), tell)
+
+    def _service(self, timeout: float | None) -> AbstractContextManager[tuple[TableDefinition, Fence]]:
+        return self._opened.service(METADATA_SERVICE, patience(timeout))
+
+
+def possible_use(using: IndexUse | str, expression: str | None, *, wait: bool) -> IndexUse:
+    """What an index is to be made of, if rli makes such indexes.
+
+    Raises:
+        InvalidInputError: rli does not.
+    """
+    if using not in set(_MADE):
+        raise InvalidInputError(
+            f"rli makes no index of this kind: using={using!r}", remedy=f"choose one of {', '.join(_MADE)}"
+        )
+    if expression is not None:
+        raise InvalidInputError(
+            f"rli makes no index on an expression: expression={expression!r}",
+            remedy="index the column itself, or let Hudi make the index: rli lists it",
+        )
+    if not wait:
+        raise InvalidInputError(
+            "rli builds no index in the background: wait=False",
+            remedy="leave wait out: writers go on during the build, and wait for its last step alone",
+        )
+    return IndexUse(using)
+
+
+def _require_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidInputError(
+            f"an index on a column cannot have this name: name={name!r}",
+            remedy="begin with a small letter, and go on with small letters, digits and _; 64 at most",
+        )
+
+
+def _listed(snapshot: Snapshot) -> tuple[ColumnIndex, ...]:
+    sizes = {found.partition: found.bytes for found in status_of(snapshot).partitions}
+    return column_indexes(snapshot.table, sizes)

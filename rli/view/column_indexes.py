@@ -1,0 +1,229 @@
+"""The indexes on columns of a table: what each is, and whether readers can use it.
+
+An index lives in Hudi's metadata table, which knows no names of statistics. So rli keeps the names in a file of its own. An
+index whose partition a change did not keep is still named there: it is shown as invalid, and not as if it had never been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal, Self
+
+from pydantic import BaseModel, ValidationError
+
+from rli.errors import CorruptTableError
+from rli.hudi.meta_columns import META_COLUMNS
+from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
+from rli.hudi.metadata.partitions import PartitionKind, kind_of
+from rli.hudi.properties import TableProperties
+from rli.storage import Storage
+from rli.view import paths
+from rli.view.definition import TableDefinition
+
+
+class IndexUse(StrEnum):
+    """What an index on a column is made of."""
+
+    SECONDARY = "secondary"
+    """Value of the column → record keys."""
+    COLUMN_STATS = "column_stats"
+    """Least and greatest value of the column in each file."""
+    BLOOM_FILTERS = "bloom_filters"
+    """A bloom filter of the record keys of each file."""
+    EXPRESSION = "expression"
+    """Statistics or bloom filters of an expression over the column, made by Hudi."""
+
+
+class ColumnIndexState(StrEnum):
+    """What an index on a column is good for."""
+
+    BUILDING = "building"
+    """It is being built: writers keep it, readers do not use it yet."""
+    VALID = "valid"
+    """Readers use it, and each commit keeps it."""
+    INVALID = "invalid"
+    """A change did not keep it, or it was removed with its partition: nobody uses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnIndex:
+    """An index on a column.
+
+    Attributes:
+        name: by which it is dropped.
+        using: what it is made of.
+        columns: that it is of.
+        state: what it is good for.
+        partition: of the metadata table that holds it.
+        bytes: of the files of that partition which readers read; 0 where there is none.
+        expression: Hudi's name of the function that it applies to the column; None for the column itself.
+    """
+
+    name: str
+    using: IndexUse
+    columns: tuple[str, ...]
+    state: ColumnIndexState
+    partition: str
+    bytes: int = 0
+    expression: str | None = None
+
+
+class NamedIndex(BaseModel):
+    """What rli keeps of an index that a caller has named.
+
+    Attributes:
+        using: what it is made of.
+        column: that it is of.
+        is_owner: the partition, or the statistics of the column, were built for it and go with it.
+    """
+
+    using: IndexUse
+    column: str
+    is_owner: bool
+
+
+class NamedIndexes(BaseModel):
+    """The indexes on columns that callers have named, as their file has them.
+
+    Attributes:
+        version: of the format.
+        indexes: by name.
+    """
+
+    version: Literal[1] = 1
+    indexes: dict[str, NamedIndex] = {}
+
+    @classmethod
+    def load(cls, storage: Storage) -> Self:
+        """Those of a table; none if there is no such file.
+
+        Raises:
+            CorruptTableError: the file is damaged.
+        """
+        content = storage.read_bytes(paths.COLUMN_INDEXES)
+        if content is None:
+            return cls()
+        try:
+            return cls.model_validate_json(content)
+        except ValidationError as error:
+            raise CorruptTableError(
+                f"the names of indexes on columns are damaged: file={paths.COLUMN_INDEXES}",
+                remedy="delete the file, and create the indexes again",
+            ) from error
+
+    def with_index(self, name: str, index: NamedIndex) -> NamedIndexes:
+        """These and one more."""
+        return NamedIndexes(indexes={**self.indexes, name: index})
+
+    def without(self, name: str) -> NamedIndexes:
+        """These but one."""
+        return NamedIndexes(indexes={other: index for other, index in self.indexes.items() if other != name})
+
+    def heir_of(self, name: str) -> str | None:
+        """Another index that the data of an index go to when that is dropped; None if they need none, or go with it."""
+        own = self.indexes.get(name)
+        if own is None or not own.is_owner:
+            return None
+        same = (
+            other for other, index in self.indexes.items() if (index.using, index.column) == (own.using, own.column)
+        )
+        return next((other for other in same if other != name), None)
+
+
+_PARTITIONS: Final = {
+    IndexUse.COLUMN_STATS: PartitionKind.COLUMN_STATS.value,
+    IndexUse.BLOOM_FILTERS: PartitionKind.BLOOM_FILTERS.value,
+}
+
+
+def partition_of(name: str, using: IndexUse) -> str:
+    """The partition of the metadata table that holds an index."""
+    return _PARTITIONS.get(using) or f"{PartitionKind.SECONDARY_INDEX}{name}"
+
+
+def column_indexes(table: TableDefinition, sizes: Mapping[str, int]) -> tuple[ColumnIndex, ...]:
+    """The indexes on columns: those that have a name, and those of Hudi's that have none of rli's.
+
+    Args:
+        table: as it is now.
+        sizes: partition of the metadata table → bytes.
+
+    Raises:
+        CorruptTableError: the definitions of indexes or the file of their names cannot be read.
+    """
+    named = NamedIndexes.load(table.storage).indexes
+    definitions = load_index_definitions(table.storage, table.properties)
+    listing = _Listing(table.properties, definitions, sizes)
+    found = [listing.named(name, index) for name, index in named.items()]
+    return (*found, *listing.unnamed(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Tells the states of indexes."""
+
+    properties: TableProperties
+    definitions: Mapping[str, IndexDefinition]
+    sizes: Mapping[str, int]
+
+    def named(self, name: str, index: NamedIndex) -> ColumnIndex:
+        partition = partition_of(name, index.using)
+        state = self._state(partition)
+        if not self._covers(partition, index):
+            state = ColumnIndexState.INVALID
+        return ColumnIndex(name, index.using, (index.column,), state, partition, self.sizes.get(partition, 0))
+
+    def _covers(self, partition: str, index: NamedIndex) -> bool:
+        if index.using is IndexUse.BLOOM_FILTERS:
+            return True
+        definition = self.definitions.get(partition)
+        # Without a list of columns, Hudi takes the first ones.
+        if definition is None or not definition.columns:
+            return index.using is IndexUse.COLUMN_STATS
+        return index.column in definition.columns
+
+    def unnamed(self, named: Sequence[ColumnIndex]) -> Iterator[ColumnIndex]:
+        """The partitions that hold no index with a name, and the columns of statistics that belong to none."""
+        owned = {column for index in named if index.using is IndexUse.COLUMN_STATS for column in index.columns}
+        for partition in sorted(self.properties.all_metadata_partitions):
+            using = _use_of(partition)
+            if using is None or (
+                using is not IndexUse.COLUMN_STATS and any(index.partition == partition for index in named)
+            ):
+                continue
+            definition = self.definitions.get(partition, IndexDefinition(partition, using))
+            columns = tuple(name for name in definition.columns if name not in {*META_COLUMNS, *owned})
+            if using is IndexUse.BLOOM_FILTERS:
+                columns = self.properties.record_key_fields
+            if columns or not definition.columns:
+                yield self._unnamed(partition, using, columns, definition)
+
+    def _unnamed(
+        self, partition: str, using: IndexUse, columns: tuple[str, ...], definition: IndexDefinition
+    ) -> ColumnIndex:
+        name = partition.removeprefix(PartitionKind.SECONDARY_INDEX).removeprefix(PartitionKind.EXPRESSION_INDEX)
+        expression = definition.function if using is IndexUse.EXPRESSION else None
+        return ColumnIndex(
+            name, using, columns, self._state(partition), partition, self.sizes.get(partition, 0), expression
+        )
+
+    def _state(self, partition: str) -> ColumnIndexState:
+        if partition in self.properties.metadata_partitions:
+            return ColumnIndexState.VALID
+        is_building = partition in self.properties.metadata_partitions_inflight
+        return ColumnIndexState.BUILDING if is_building else ColumnIndexState.INVALID
+
+
+def _use_of(partition: str) -> IndexUse | None:
+    match kind_of(partition):
+        case PartitionKind.SECONDARY_INDEX:
+            return IndexUse.SECONDARY
+        case PartitionKind.EXPRESSION_INDEX:
+            return IndexUse.EXPRESSION
+        case PartitionKind.COLUMN_STATS:
+            return IndexUse.COLUMN_STATS
+        case PartitionKind.BLOOM_FILTERS:
+            return IndexUse.BLOOM_FILTERS
+    return None

@@ -1,0 +1,17 @@
+"""rli index create, list and drop, on columns."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import Rli
+
+
+def test_indexes_come_and_go(rli: Rli, trips: str) -> None:
+    made = rli("index", "create", trips, "by_fare", "--on", "fare", "--using", "column_stats", "--json").json
+    assert made["state"] == "valid"
+    assert "by_fare" in rli("index", "list", trips).out
+    assert [index["columns"] for index in rli("index", "list", trips, "--json").json] == [["fare"]]
+    assert rli("index", "drop", trips, "by_fare", "--json").json == {"name": "by_fare"}
+    assert rli("index", "list", trips, "--json").json == []
+    assert "by_fare" in rli("index", "drop", trips, "by_fare", status=2).err
+    # The index of the record keys is still there.
+    assert rli("lookup", trips, "007").status == 0
