@@ -21,6 +21,9 @@ _PARTITIONS: Final = "partitions"
 _TTL: Final = "ttl"
 _OPTIONS: Final = frozenset({_SCOPE, _PARTITIONS, _TTL})
 
+_SCHEMES_OF_PARTITIONS: Final = frozenset({"simple", "bloom", "bucket", "consistent-bucket"})
+"""Of kinds of index that keep record keys unique in each partition alone."""
+
 _PLAIN: Final = "/:@!$'()*,;=?[]{}|^\\"
 """Characters of a pattern that a query may hold as they are."""
 
@@ -90,6 +93,20 @@ class IndexUrl:
                 f"an index of some partitions cannot tell whether a key is in another one: url={self}",
                 remedy="add scope=partition",
             )
+
+
+def has_unique_keys(url: str) -> bool:
+    """Whether the index at a URL keeps each record key in one place of its table.
+
+    Example:
+        >>> has_unique_keys("lmdb:///data/idx/trips"), has_unique_keys("bloom:")
+        (True, False)
+    """
+    if url.partition(":")[0] in _SCHEMES_OF_PARTITIONS:
+        return False
+    found = IndexUrl.parse(url)
+    # A key that has expired may come again, elsewhere.
+    return found.scope is Scope.GLOBAL and found.ttl is None
 
 
 def _name_of(item: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import InvalidInputError, SchemaError
 from rli.filters.expressions import known_part
-from rli.filters.predicates import Column, Predicate, columns_of, has_unknown
+from rli.filters.predicates import Column, IsIn, Predicate, all_of, columns_of, has_unknown
 from rli.filters.text import parse_where
 from rli.filters.tuples import parse_tuples
 from rli.filters.value_expression import computed
@@ -33,7 +35,7 @@ class Filter:
 
         Args:
             filters: a text as ``parse_where`` takes it, tuples as ``parse_tuples`` takes them, or a
-                ``pyarrow.compute.Expression``; None for no filter.
+                ``pyarrow.compute.Expression``, or ``WithValues``; None for no filter.
             schema: of the records, with meta columns.
 
         Raises:
@@ -42,6 +44,8 @@ class Filter:
         """
         if filters is None:
             return None
+        if isinstance(filters, WithValues):
+            return filters.filter(schema)
         if isinstance(filters, pc.Expression):
             found = cls(filters, known_part(filters))
         else:
@@ -77,4 +81,48 @@ class Filter:
             raise InvalidInputError(
                 f"the filter cannot be computed for a record: filter={self.expression} ({error})",
                 remedy="choose the records, or write it otherwise",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class WithValues:
+    """The records that have one of some values in each of some columns, and pass a filter.
+
+    Attributes:
+        where: column → its values.
+        filters: as ``Filter.of`` takes them.
+    """
+
+    where: Mapping[str, Collection[Any]]
+    filters: object = None
+
+    def filter(self, schema: pa.Schema) -> Filter | None:
+        """Both as one filter; raises as ``Filter.of``."""
+        others = Filter.of(self.filters, schema)
+        chosen = [Filter(part.expression(), part) for part in (self._is_in(schema, name) for name in self.where)]
+        parts = [*chosen, *([] if others is None else [others])]
+        if not parts:
+            return None
+        expression = parts[0].expression
+        for part in parts[1:]:
+            expression = expression & part.expression
+        return Filter(expression, all_of([part.predicate for part in parts]))
+
+    def _is_in(self, schema: pa.Schema, name: str) -> IsIn:
+        values = self.where[name]
+        if isinstance(values, str | bytes) or None in values:
+            raise InvalidInputError(
+                f"the values of a column are no list of values: column={name} values={values!r}",
+                remedy="give a list without None, such as {'email': ['a@b']}; for nulls, use filters",
+            )
+        if schema.names.count(name) != 1:
+            raise SchemaError(
+                f"the table has no such column: column={name} found={schema.names}", remedy="check the name"
+            )
+        kind = schema.field(name).type
+        try:
+            return IsIn.equal((name,), pa.array([*values], kind))
+        except (pa.ArrowException, TypeError) as error:
+            raise SchemaError(
+                f"a value does not fit the column: column={name} type={kind} ({error})", remedy="check the values"
             ) from error

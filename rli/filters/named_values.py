@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import pyarrow as pa
 
@@ -19,16 +19,30 @@ def named_strings(predicate: Predicate, columns: Collection[str]) -> pa.Array | 
     Returns:
         String array of distinct values; None if the predicate does not say.
     """
+    return _named(predicate, columns, pa.types.is_string)
+
+
+def named_values(predicate: Predicate, column: str) -> pa.Array | None:
+    """The values of which each record that passes has one in a column.
+
+    Returns:
+        Array of distinct values of one type, without nulls; None if the predicate does not say.
+    """
+    return _named(predicate, (column,), lambda _: True)
+
+
+def _named(predicate: Predicate, columns: Collection[str], fits: Callable[[pa.DataType], bool]) -> pa.Array | None:
     match predicate:
         case And(parts):
-            return next((found for part in parts if (found := named_strings(part, columns)) is not None), None)
+            return next((found for part in parts if (found := _named(part, columns, fits)) is not None), None)
         case Or(parts):
-            each = [named_strings(part, columns) for part in parts]
+            each = [_named(part, columns, fits) for part in parts]
             known = [found for found in each if found is not None]
-            return pa.concat_arrays(known).unique() if len(known) == len(each) else None
-        case Comparison((name,), "==", value) if name in columns and value.is_valid and pa.types.is_string(value.type):
-            return pa.array([value.as_py()], pa.string())
-        case IsIn((name,), values) if name in columns and pa.types.is_string(values.type) and not values.null_count:
+            is_said = len(known) == len(each) and len({found.type for found in known}) == 1
+            return pa.concat_arrays(known).unique() if is_said else None
+        case Comparison((name,), "==", value) if name in columns and value.is_valid and fits(value.type):
+            return pa.array([value.as_py()], value.type)
+        case IsIn((name,), values) if name in columns and fits(values.type) and not values.null_count:
             return values.unique()
         case _:
             return None

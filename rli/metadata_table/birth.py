@@ -18,7 +18,6 @@ from rli.errors import InvalidInputError
 from rli.hudi.file_names import LogFileName
 from rli.hudi.java_properties import format_properties
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
-from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.table_properties import metadata_table_properties
 from rli.hudi.properties import PROPERTIES_PATH
 from rli.hudi.timeline.commit_metadata import BULK_INSERT, CommitMetadata, WriteStat
@@ -43,7 +42,7 @@ class Birth:
     """
 
     records: InitialRecords
-    kinds: Sequence[PartitionKind]
+    kinds: Sequence[str]
     new: NewFiles
     completion_time: str
     is_first: bool
@@ -79,12 +78,12 @@ class Birth:
             files.append(self.new.write(PROPERTIES_PATH, format_properties(properties)))
         return files + self._write_instant(layout, stats)
 
-    def _write_log(self, kind: PartitionKind, file_id: str) -> str:
+    def _write_log(self, kind: str, file_id: str) -> str:
         instant = self.new.instant
         name = LogFileName(file_id, instant, 1, self.new.token)
         return self.new.write(posixpath.join(kind, str(name)), delete_block(instant, NO_DELETES))
 
-    def _write_marker(self, kind: PartitionKind) -> str:
+    def _write_marker(self, kind: str) -> str:
         content = f"#partition metadata\ncommitTime={self.new.instant}\npartitionDepth=1\n"
         return self.new.write(posixpath.join(kind, PARTITION_METADATA), content.encode())
 
@@ -95,7 +94,7 @@ class Birth:
         return [*pending, self.new.write(completed, layout.encode(metadata))]
 
 
-def unrepeated(batches: Iterable[pa.RecordBatch], kind: PartitionKind) -> Iterator[pa.RecordBatch]:
+def unrepeated(batches: Iterable[pa.RecordBatch], kind: str) -> Iterator[pa.RecordBatch]:
     """The same cells, each key of which occurs once.
 
     Args:

@@ -16,7 +16,7 @@ from rli.hudi.log_file.delete_block import NO_DELETES, delete_block, deletes
 from rli.hudi.log_file.hfile_block import hfile_block
 from rli.hudi.metadata.cells import in_form
 from rli.hudi.metadata.group_slices import GroupSlice
-from rli.hudi.metadata.groups import groups_of
+from rli.hudi.metadata.groups import placed_groups
 from rli.hudi.metadata.partitions import METADATA_FOLDER, data_partition_of, escaped_partition, file_id, group_number
 from rli.hudi.timeline.commit_metadata import AppendedTo, WriteStat
 from rli.metadata_table.partition_change import PartitionChange
@@ -66,7 +66,7 @@ class LogWriter:
         """
         owned, is_new = _groups_of(groups, change)
         cells = concatenated(change.cells)
-        chosen = groups_of(cells["key"], len(owned))
+        chosen = placed_groups(change.partition, cells["key"], len(owned))
         for number, group in enumerate(owned):
             # Later cells count: the order is kept until each key has one.
             own = _last_of_each(cells.filter(pa.array(chosen == number)))

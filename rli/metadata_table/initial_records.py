@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from rli.errors import UnsupportedTableError
 from rli.hudi.file_names import is_log_file
 from rli.hudi.hfile.cells import CELLS
-from rli.hudi.metadata.groups import groups_of
+from rli.hudi.metadata.groups import placed_groups
 from rli.hudi.metadata.keys import (
     PARTITION_LIST_KEY,
     bloom_filter_key,
@@ -35,11 +35,12 @@ from rli.metadata_table.base_file_records import BaseFileRecords, base_file_reco
 from rli.metadata_table.cell_sorter import CellSorter
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.metadata_table.partition_statistics import merged_over_files
+from rli.metadata_table.secondary_entries import SecondaryEntries
 from rli.tasks import InThreads
 from rli.view.file_slices import FileSlice, may_count
 from rli.view.snapshot import Snapshot
 
-_GROUPS: Final = {
+_GROUPS: Final[Mapping[str, int]] = {
     PartitionKind.FILES: 1,
     PartitionKind.COLUMN_STATS: 2,
     PartitionKind.PARTITION_STATS: 1,
@@ -66,13 +67,15 @@ class InitialRecords:
         snapshot: state of the table; its files stay for as long as this is used.
         columns: that have statistics.
         is_index_partitioned: whether each partition of the table has file groups of its own in the record index.
+        secondary: partition of a secondary index → the column that it is of.
     """
 
     snapshot: Snapshot
     columns: IndexedColumns
     is_index_partitioned: bool = False
+    secondary: Mapping[str, str] = field(default_factory=dict)
 
-    def add_to(self, sorters: Mapping[PartitionKind, CellSorter], on_file: Callable[[], None] = lambda: None) -> None:
+    def add_to(self, sorters: Mapping[str, CellSorter], on_file: Callable[[], None] = lambda: None) -> None:
         """Give the cells of some partitions to their sorters, by the ids of file groups.
 
         Args:
@@ -92,18 +95,23 @@ class InitialRecords:
             for file_slice in self._live:
                 self._add_locations(file_slice, sorters[PartitionKind.RECORD_INDEX])
                 on_file()
+        for partition, column in self.secondary.items():
+            self._add_entries(partition, column, sorters[partition], on_file)
 
-    def file_ids(self, kind: PartitionKind) -> list[str]:
+    def file_ids(self, kind: str) -> list[str]:
         """All file groups of a new partition, also those that get no cells."""
-        if kind is not PartitionKind.RECORD_INDEX:
+        if kind in self.secondary:
+            return [file_id(kind, number) for number in range(groups_of_record_index(self._rows))]
+        if kind != PartitionKind.RECORD_INDEX:
             return [file_id(kind, number) for number in range(_GROUPS[kind])]
         return [file_id(kind, number, path) for path, count in self._groups_of_index.items() for number in range(count)]
 
-    def files_to_read(self, kinds: Collection[PartitionKind]) -> int:
+    def files_to_read(self, kinds: Collection[str]) -> int:
         """How often ``add_to`` calls ``on_file``."""
         base_files = [name for files in self._files.values() for name in files if not is_log_file(name)]
         footers = 0 if _FROM_FOOTERS.isdisjoint(kinds) else len(base_files)
-        return footers + (len(self._live) if PartitionKind.RECORD_INDEX in kinds else 0)
+        scans = len(self.secondary) + (PartitionKind.RECORD_INDEX in kinds)
+        return footers + len(self._live) * scans
 
     @cached_property
     def _files(self) -> Mapping[str, Mapping[str, int]]:
@@ -125,15 +133,22 @@ class InitialRecords:
         least = 1 if self.is_index_partitioned else _LEAST_GROUPS_OF_RECORD_INDEX
         return {path: groups_of_record_index(count, least) for path, count in sorted(rows.items(), key=str)}
 
+    @cached_property
+    def _rows(self) -> int:
+        """The records of the table."""
+        rows = 0
+        for file_slice in self._live:
+            with self.snapshot.reader(file_slice) as reader:
+                rows += reader.rows
+        return rows
+
     def _lists(self) -> Iterator[tuple[str, MetadataRecord]]:
         partitions = {files_key(path): ListedFile(0) for path in self._files}
         yield PARTITION_LIST_KEY, FileList(partitions, lists_partitions=True)
         for path, files in self._files.items():
             yield files_key(path), FileList({name: ListedFile(size) for name, size in files.items()})
 
-    def _add_from_footers(
-        self, path: str, sorters: Mapping[PartitionKind, CellSorter], on_file: Callable[[], None]
-    ) -> None:
+    def _add_from_footers(self, path: str, sorters: Mapping[str, CellSorter], on_file: Callable[[], None]) -> None:
         """Records of the base files of one partition of the table."""
         storage, columns = self.snapshot.table.storage, self.columns
         names = sorted(name for name in self._files[path] if not is_log_file(name))
@@ -152,9 +167,7 @@ class InitialRecords:
             keyed = ((partition_stats_key(column, path), found) for column, found in merged.items())
             self._add(sorters, PartitionKind.PARTITION_STATS, keyed)
 
-    def _add_file(
-        self, path: str, name: str, records: BaseFileRecords, sorters: Mapping[PartitionKind, CellSorter]
-    ) -> None:
+    def _add_file(self, path: str, name: str, records: BaseFileRecords, sorters: Mapping[str, CellSorter]) -> None:
         if PartitionKind.COLUMN_STATS in sorters:
             keyed = ((column_stats_key(column, path, name), found) for column, found in records.statistics.items())
             self._add(sorters, PartitionKind.COLUMN_STATS, keyed)
@@ -164,14 +177,22 @@ class InitialRecords:
 
     def _add(
         self,
-        sorters: Mapping[PartitionKind, CellSorter],
+        sorters: Mapping[str, CellSorter],
         kind: PartitionKind,
         records: Iterable[tuple[str, MetadataRecord]],
     ) -> None:
         rows = [(key.encode(), encode_record(record)) for key, record in records]
         if rows:
             cells = pa.record_batch([list(column) for column in zip(*rows, strict=True)], schema=CELLS)
-            _share_out(cells, self.file_ids(kind), sorters[kind])
+            _share_out(kind, cells, self.file_ids(kind), sorters[kind])
+
+    def _add_entries(self, partition: str, column: str, sorter: CellSorter, on_file: Callable[[], None]) -> None:
+        """Entries of a secondary index, file slice by file slice."""
+        entries = SecondaryEntries(partition, column, self.snapshot, self.snapshot.schema or pa.schema([]))
+        ids = self.file_ids(partition)
+        for cells in entries.cells_of(self._live):
+            _share_out(partition, cells, ids, sorter)
+            on_file()
 
     def _add_locations(self, file_slice: FileSlice, sorter: CellSorter) -> None:
         group, kind = file_slice.group, PartitionKind.RECORD_INDEX
@@ -186,7 +207,7 @@ class InitialRecords:
                     f"a record index cannot name an instant that is no time: instant={file_slice.instant}",
                     remedy="cluster the table first, so that all its files are of later instants",
                 ) from error
-            _share_out(cells, ids, sorter)
+            _share_out(kind, cells, ids, sorter)
 
 
 def visible_files(snapshot: Snapshot) -> dict[str, dict[str, int]]:
@@ -210,11 +231,11 @@ def groups_of_record_index(records: int, least: int = _LEAST_GROUPS_OF_RECORD_IN
     return min(max(estimate, least), _MOST_GROUPS_OF_RECORD_INDEX)
 
 
-def _share_out(cells: pa.RecordBatch, file_ids: list[str], sorter: CellSorter) -> None:
+def _share_out(partition: str, cells: pa.RecordBatch, file_ids: list[str], sorter: CellSorter) -> None:
     """Give each file group its cells."""
     if len(file_ids) == 1:
         sorter.add(file_ids[0], cells)
         return
-    chosen = pa.array(groups_of(cells["key"], len(file_ids)))
+    chosen = pa.array(placed_groups(partition, cells["key"], len(file_ids)))
     for number, name in enumerate(file_ids):
         sorter.add(name, cells.filter(pc.equal(chosen, number)))

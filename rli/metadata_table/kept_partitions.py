@@ -56,8 +56,11 @@ class KeptPartitions:
         return cls(names).without({name: reason for name, reason in found.items() if reason})
 
     def without(self, dropped: Mapping[str, str]) -> KeptPartitions:
-        """The same, with these dropped, too: name → reason. Without the lists of files, nothing is left."""
+        """The same, with these dropped, too: name → reason. Secondary indexes need the record index, all need the lists of files."""
         gone = {name: reason for name, reason in dropped.items() if name in self.kept}
+        if reason := gone.get(PartitionKind.RECORD_INDEX):
+            secondary = [name for name in self.kept if kind_of(name) is PartitionKind.SECONDARY_INDEX]
+            gone |= dict.fromkeys(secondary, reason)
         if reason := gone.get(PartitionKind.FILES):
             gone = dict.fromkeys(self.kept, reason)
         return KeptPartitions(tuple(name for name in self.kept if name not in gone), {**self.dropped, **gone})
@@ -81,7 +84,9 @@ def _why_none(reader: MetadataTableReader) -> str:
 def _why_not(name: str, reader: MetadataTableReader, definitions: Mapping[str, IndexDefinition], scope: Scope) -> str:
     """Why a partition cannot be kept; "" if it can."""
     kind, definition = kind_of(name), definitions.get(name)
-    if kind not in KEPT_KINDS:
+    if kind is PartitionKind.SECONDARY_INDEX and PartitionKind.RECORD_INDEX not in reader.partitions:
+        return "the metadata table has no record index"
+    if kind not in {*KEPT_KINDS, PartitionKind.SECONDARY_INDEX}:
         return "rli does not keep partitions of this kind"
     is_global = definition is None or not definition.is_partitioned
     if kind is PartitionKind.RECORD_INDEX and is_global and scope is Scope.PARTITION:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import readable_journals
 from rli.hudi.metadata.index_definitions import load_index_definitions
-from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.schema import schema_text_of
 from rli.hudi.metadata.statistic_values import StatisticsVersion
@@ -27,6 +27,7 @@ from rli.metadata_table.kept_partitions import KeptPartitions
 from rli.metadata_table.live_statistics import LiveStatistics
 from rli.metadata_table.location_changes import placed, put_back, touched_partitions
 from rli.metadata_table.partition_change import PartitionChange
+from rli.metadata_table.secondary_entries import SecondaryEntries, kept_entries, why_not_kept
 from rli.model import Scope
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
@@ -103,7 +104,8 @@ class Upkeep:
             path: None if path in appended else [part for part in slices if part.group not in change.superseded]
             for path, slices in live.items()
         }
-        return self._upkept(instant, kept, Contents(files, left, self._locations(placed, journals)))
+        secondary = self._secondary(kept, lambda entries: entries.of_write(instant, change))
+        return self._upkept(instant, kept, Contents(files, left, self._locations(placed, journals), secondary))
 
     def kept_by_service(self, change: TableChange) -> KeptPartitions:
         """What becomes of the partitions with a table service; raises as ``of_write``.
@@ -126,7 +128,11 @@ class Upkeep:
             return Upkept(kept, None)
         files = FileChanges(gone=data_files(change.removed))
         live = self._live(self._touched(change, undone))
-        return self._upkept(instant, kept, Contents(files, live, self._locations(put_back, undone)), attempt)
+        brought_back = [part for slices in live.values() for part in slices] if any(undone) else []
+        secondary = self._secondary(
+            kept, lambda entries: PartitionChange(entries.partition, [*entries.cells_of(brought_back)])
+        )
+        return self._upkept(instant, kept, Contents(files, live, self._locations(put_back, undone), secondary), attempt)
 
     def _touched(self, change: TableChange, undone: Sequence[Sequence[Journal]]) -> set[str]:
         """The partitions of the table in which a table service changes the live files."""
@@ -144,14 +150,32 @@ class Upkeep:
     @cached_property
     def _always(self) -> KeptPartitions:
         """What becomes of the partitions with every change."""
-        return KeptPartitions.of(self._reader, self._definitions, self._scope)
+        kept = KeptPartitions.of(self._reader, self._definitions, self._scope)
+        is_copy_on_write = self._snapshot.table.properties.is_copy_on_write
+        reasons = {
+            name: why_not_kept(self._definitions.get(name), self._schema_after, is_copy_on_write=is_copy_on_write)
+            for name in kept.kept
+            if kind_of(name) is PartitionKind.SECONDARY_INDEX
+        }
+        return kept.without({name: reason for name, reason in reasons.items() if reason})
 
     @cached_property
     def _columns(self) -> IndexedColumns:
         if _WITH_COLUMNS.isdisjoint(self._always.kept):
             return IndexedColumns((), StatisticsVersion.V1)
-        schema = self._schema or self._snapshot.schema
+        schema = self._schema_after
         return IndexedColumns.of(self._definitions, pa.schema([]) if schema is None else schema)
+
+    @property
+    def _schema_after(self) -> pa.Schema | None:
+        return self._schema or self._snapshot.schema
+
+    def _secondary(
+        self, kept: KeptPartitions, change_of: Callable[[SecondaryEntries], PartitionChange]
+    ) -> dict[str, Callable[[], PartitionChange]]:
+        """What makes the changes of the secondary indexes that are kept."""
+        found = kept_entries(kept.kept, self._definitions, self._snapshot, self._schema_after)
+        return {name: partial(change_of, entries) for name, entries in found.items()}
 
     def _undoing(self, change: TableChange) -> tuple[KeptPartitions, list[list[Journal]]]:
         """What becomes of the partitions with a table service, and the journals of the commits that it undoes."""

@@ -32,6 +32,7 @@ from rli.metadata_table.base_file_records import BaseFileRecords, base_file_reco
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.metadata_table.initial_records import visible_files
 from rli.metadata_table.partition_statistics import merged_over_files
+from rli.metadata_table.secondary_entries import kept_entries
 from rli.model import FileGroupId
 from rli.view.snapshot import Snapshot
 
@@ -98,6 +99,7 @@ class Verification:
         for kind, check in checks.items():
             if kind in self._reader.partitions:
                 yield from check()
+        yield from self._secondary_indexes()
 
     @cached_property
     def _stored(self) -> dict[str, dict[str, int]]:
@@ -203,6 +205,17 @@ class Verification:
         if surplus:
             # Keys are distinct: each record has one entry or none, and these are left.
             yield Difference(partition, f"entries={surplus}", Fault.SURPLUS, "no record has their keys")
+
+    def _secondary_indexes(self) -> Iterator[Difference]:
+        # An entry without a record costs time alone, and undoing a commit may leave some.
+        snapshot = self._snapshot
+        found = kept_entries(self._reader.partitions, self._definitions, snapshot, snapshot.schema)
+        for partition, entries in found.items():
+            for file_slice in snapshot.slices.values():
+                keys = entries.of_slice(file_slice)
+                known = self._reader.lookup(partition, keys)["key"]
+                for key in keys.filter(pc.invert(pc.is_in(keys.cast(pa.binary()), value_set=known))).to_pylist():
+                    yield Difference(partition, key, Fault.ABSENT, f"table={file_slice.group}")
 
 
 def _misplaced(keys: pa.Array, found: pa.RecordBatch, group: FileGroupId) -> Iterator[Difference]:

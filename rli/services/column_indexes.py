@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 
-from rli.errors import InvalidInputError
-from rli.hudi.metadata.index_definitions import load_index_definitions
+from rli.errors import InvalidInputError, SchemaError, UnsupportedTableError
+from rli.hudi.metadata.index_definitions import load_index_definitions, secondary_index
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.metadata_table.indexed_columns import IndexedColumns, chosen_columns
+from rli.metadata_table.secondary_entries import why_not_kept
 from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.services.metadata_births import NewPartitions
 from rli.view import paths
-from rli.view.column_indexes import ColumnIndex, IndexUse, NamedIndex, NamedIndexes
+from rli.view.column_indexes import ColumnIndex, IndexUse, NamedIndex, NamedIndexes, partition_of
 from rli.view.snapshot import Snapshot
 
+_FIRST_VERSION_OF_SECONDARY: Final = 9
 
-def partitions_for(using: IndexUse, column: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
+
+def partitions_for(name: str, using: IndexUse, column: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
     """What an index on a column needs of the metadata table; None if all of it is there.
 
     Args:
+        name: of the index.
         using: what the index is made of.
         column: that it is of.
         snapshot: the table as it is now.
@@ -27,7 +33,11 @@ def partitions_for(using: IndexUse, column: str, snapshot: Snapshot, scope: Scop
 
     Raises:
         InvalidInputError: there is no such index on the column.
+        SchemaError: the table has no such column.
+        UnsupportedTableError: the table can have no such index.
     """
+    if using is IndexUse.SECONDARY:
+        return _secondary(partition_of(name, using), column, snapshot, scope)
     if using is IndexUse.BLOOM_FILTERS:
         return _for_bloom_filters(column, snapshot, scope)
     return _for_statistics(column, snapshot, scope)
@@ -59,6 +69,40 @@ def forget_index(name: str, fence: Fence) -> None:
 
 def _save(named: NamedIndexes, fence: Fence) -> None:
     fence.replace(paths.COLUMN_INDEXES, named.model_dump_json(indent=1).encode())
+
+
+def _secondary(partition: str, column: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
+    properties, schema = snapshot.table.properties, snapshot.schema
+    if partition in properties.metadata_partitions:
+        return None
+    problem = _why_no_secondary(snapshot, scope)
+    if problem:
+        raise UnsupportedTableError(
+            f"the table can have no secondary index: table={snapshot.table.location} ({problem})",
+            remedy="choose using='column_stats'",
+        )
+    if schema is None or column not in schema.names:
+        raise SchemaError(
+            f"the table has no such column: column={column} found={[] if schema is None else schema.names}",
+            remedy="check the name; a table that was never written has no columns yet",
+        )
+    definition = secondary_index(partition, column)
+    reason = why_not_kept(definition, schema, is_copy_on_write=True)
+    if reason:
+        raise InvalidInputError(
+            f"a column cannot have a secondary index: column={column} ({reason})",
+            remedy="choose a column of strings, integers, dates or microseconds, or using='column_stats'",
+        )
+    return NewPartitions([PartitionKind.RECORD_INDEX], scope, secondary=definition)
+
+
+def _why_no_secondary(snapshot: Snapshot, scope: Scope) -> str:
+    properties = snapshot.table.properties
+    if properties.version < _FIRST_VERSION_OF_SECONDARY:
+        return f"its version is {properties.version}, and Hudi has these indexes from version {_FIRST_VERSION_OF_SECONDARY} on"
+    if not properties.is_copy_on_write:
+        return "it is merge-on-read"
+    return "" if scope is Scope.GLOBAL else "its record keys are unique in their partition alone"
 
 
 def _for_bloom_filters(column: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:

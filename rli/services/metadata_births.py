@@ -53,14 +53,16 @@ class NewPartitions:
         scope: where a record key is unique: with ``PARTITION`` the record index is partitioned, too.
         columns: that get statistics; None for the first 32 columns.
         replaced: those of the names that are built again, although they are there.
+        secondary: definition of a secondary index, which comes with the names; None for none.
     """
 
     names: Collection[str] | None
     scope: Scope
     columns: Sequence[str] | None = None
     replaced: frozenset[str] = frozenset()
+    secondary: IndexDefinition | None = None
 
-    def kinds(self, version: int) -> list[PartitionKind]:
+    def kinds(self, version: int) -> list[str]:
         """The partitions with those that they need, in their order.
 
         Args:
@@ -80,7 +82,8 @@ class NewPartitions:
             )
         wanted = {PartitionKind.FILES, *map(PartitionKind, self.names)}
         wanted |= {_NEEDS[kind] for kind in wanted if kind in _NEEDS}
-        return [kind for kind in KEPT_KINDS if kind in wanted]
+        own = [] if self.secondary is None else [self.secondary.name]
+        return [*(kind for kind in KEPT_KINDS if kind in wanted), *own]
 
     def require_supported(self, properties: TableProperties) -> None:
         """Pass partitions that tables of this version can have; raises ``InvalidInputError`` as ``kinds``.
@@ -148,7 +151,8 @@ def prepare_partitions(
     definitions = _definitions(wanted, snapshot, kinds)
     known = load_index_definitions(table.storage, table.properties)
     columns = IndexedColumns.of({**known, **{made.name: made for made in definitions}}, _schema(snapshot))
-    records = InitialRecords(snapshot, columns, wanted.scope is Scope.PARTITION)
+    secondary = {made.name: made.columns[0] for made in definitions if made == wanted.secondary}
+    records = InitialRecords(snapshot, columns, wanted.scope is Scope.PARTITION, secondary)
     birth = _birth(records, kinds, folder, is_first=PartitionKind.FILES in kinds)
     files = birth.write(table.timeline_layout, _counted(records.files_to_read(kinds), on_progress))
     plan = PlannedPartitions(
@@ -230,7 +234,7 @@ def _require_no_other_writer(snapshot: Snapshot) -> None:
             )
 
 
-def _definitions(wanted: NewPartitions, snapshot: Snapshot, kinds: Collection[PartitionKind]) -> list[IndexDefinition]:
+def _definitions(wanted: NewPartitions, snapshot: Snapshot, kinds: Collection[str]) -> list[IndexDefinition]:
     """Definitions of new partitions; those without one leave none."""
     found = []
     if PartitionKind.COLUMN_STATS in kinds:
@@ -244,6 +248,8 @@ def _definitions(wanted: NewPartitions, snapshot: Snapshot, kinds: Collection[Pa
     if PartitionKind.RECORD_INDEX in kinds:
         kind, is_partitioned = PartitionKind.RECORD_INDEX.value, wanted.scope is Scope.PARTITION
         found.append(IndexDefinition(kind, kind, options={"isPartitioned": "true" if is_partitioned else "false"}))
+    if wanted.secondary is not None and wanted.secondary.name in kinds:
+        found.append(wanted.secondary)
     return found
 
 
@@ -251,7 +257,7 @@ def _schema(snapshot: Snapshot) -> pa.Schema:
     return snapshot.schema or pa.schema([])
 
 
-def _birth(records: InitialRecords, kinds: Sequence[PartitionKind], folder: str, *, is_first: bool) -> Birth:
+def _birth(records: InitialRecords, kinds: Sequence[str], folder: str, *, is_first: bool) -> Birth:
     table, data = records.snapshot.table, records.snapshot.timeline
     metadata = load_timeline(table.storage, metadata_layout(table.timeline_layout))
     used = max(data.latest_time or "", metadata.latest_time or "")

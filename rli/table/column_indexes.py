@@ -23,7 +23,7 @@ from rli.view.snapshot import Snapshot, told_of_now
 OnProgress = Callable[[int, int], None]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
-_MADE: Final = (IndexUse.COLUMN_STATS, IndexUse.BLOOM_FILTERS)
+_MADE: Final = (IndexUse.SECONDARY, IndexUse.COLUMN_STATS, IndexUse.BLOOM_FILTERS)
 
 
 class IndexesOnColumns:
@@ -50,7 +50,7 @@ class IndexesOnColumns:
             )
         if found is not None and found.state is ColumnIndexState.VALID:
             return found
-        wanted = self._plan(lambda now: partitions_for(using, column, now, self._opened.scope))
+        wanted = self._plan(lambda now: partitions_for(name, using, column, now, self._opened.scope))
         if wanted is not None:
             build_partitions(self._opened, wanted, timeout, on_progress)
         with self._service(timeout) as (_, fence):

@@ -157,7 +157,7 @@ class TableGroups:
         self,
         name: str,
         on: str,
-        using: IndexUse | str = IndexUse.COLUMN_STATS,
+        using: IndexUse | str = IndexUse.SECONDARY,
         *,
         expression: str | None = None,
         wait: bool = True,
@@ -171,7 +171,8 @@ class TableGroups:
         Args:
             name: small letters, digits and ``_``.
             on: the column.
-            using: "column_stats": least and greatest value of the column in each file; "bloom_filters": a bloom filter of each
+            using: "secondary": value of the column → record keys, with the metadata table's record index, in tables of version 9;
+                "column_stats": least and greatest value of the column in each file; "bloom_filters": a bloom filter of each
                 file, of the record key.
             expression: None: rli makes no index on an expression.
             wait: True: the call returns when the index is valid.
@@ -184,14 +185,15 @@ class TableGroups:
         Example:
             >>> table.create_index("by_ts", on="ts", using="column_stats").state
             <ColumnIndexState.VALID: 'valid'>
-            >>> [index.name for index in table.indexes()]
-            ['by_ts']
+            >>> table.indexes()[0].name
+            'by_ts'
             >>> table.drop_index("by_ts")
 
         Raises:
             IndexExistsError: the table has another index of this name.
             InvalidInputError: rli makes no such index.
             SchemaError: there is no such column, or it is nested.
+            UnsupportedTableError: a secondary index is wanted, and the table can have none.
             RliError: otherwise as for ``metadata.enable``.
         """
         use = possible_use(using, expression, wait=wait)

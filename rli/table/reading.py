@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from threading import Event
@@ -21,6 +21,7 @@ from rli.errors import (
     StoreUnavailableError,
     UnsupportedTableError,
 )
+from rli.filters.filter import WithValues
 from rli.hudi.timeline.instant import Instant
 from rli.index.any_index import locate_now
 from rli.index.contract import LOOKUP_SECONDS, TableIndex
@@ -78,27 +79,34 @@ class TableReading:
 
     def get(
         self,
-        keys: Any,
+        keys: Any = None,
         columns: Sequence[str] | None = None,
         filters: object = None,
         *,
+        where: Mapping[str, Collection[Any]] | None = None,
         timeout: float = LOOKUP_SECONDS,
     ) -> pa.Table:
         """The records of some keys, found by the index: no other file is opened than those that hold them.
+
+        With ``where`` alone, the records with some values, in any order: found by the secondary index of a column, or by a scan where
+        no column has one.
 
         The records are those of the table at one moment, which shows all commits that were acknowledged before. They
         come in the order of the keys. A key that the table does not hold gives no record, a key that is repeated gives
         its record once. With an index of partition scope a key gives its record in each partition.
 
         Args:
-            keys: as for ``delete``.
+            keys: as for ``delete``; None with ``where``.
             columns: names; by default all but Hudi's meta columns, which can be named.
             filters: as for ``read``: only those of the records that pass.
+            where: column → its values: only records that have one of them, in each of the columns.
             timeout: as for ``lookup``.
 
         Example:
             >>> table.get(["d", "nobody", "a"], columns=["id", "city"]).to_pylist()
             [{'id': 'd', 'city': 'Rome'}, {'id': 'a', 'city': 'Rome'}]
+            >>> table.get(where={"city": ["Oslo"]}, columns=["id"])["id"].to_pylist()
+            ['b']
 
         Raises:
             InvalidInputError: an argument is of the wrong kind.
@@ -108,9 +116,12 @@ class TableReading:
             CorruptIndexError, CorruptTableError: index or table is damaged.
             UnsupportedTableError: the table is merge-on-read, and has no index.
         """
+        chosen = filters if where is None else WithValues(where, filters)
+        if keys is None and where:
+            return self._opened.told(None, lambda snapshot: snapshot.scan(columns, chosen).to_table())
         record_keys = given_keys(self._opened.definition, keys)
         return self._opened.look_up_with(
-            lambda definition, index: get_records(definition, index, record_keys, columns, timeout, filters=filters)
+            lambda definition, index: get_records(definition, index, record_keys, columns, timeout, filters=chosen)
         )
 
     def scan(

@@ -13,6 +13,7 @@ from rli.hudi.timeline.archive import Archive
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import Timeline, is_unbroken, listed_timeline, load_timeline
+from rli.index_urls import has_unique_keys
 from rli.model import Durability
 from rli.settings import IndexSettings, TableSettings
 from rli.storage import Storage
@@ -132,6 +133,11 @@ class TableDefinition:
     def index_url(self) -> str:
         """See ``IndexBinding.url``."""
         return StoredUrl(self.require_settings().index_url) if self.binding is None else self.binding.url
+
+    @property
+    def has_unique_keys(self) -> bool:
+        """Whether a record key is in one place of the table at most: its index of rli is kept so."""
+        return self.settings is not None and has_unique_keys(self.index_url)
 
     @property
     def callers_in_place_of(self) -> str | None:

@@ -15,6 +15,9 @@ class PruningStep(StrEnum):
     PARTITION_PATH = "partition_path"
     """The values of partition columns in the path."""
 
+    SECONDARY_INDEX = "secondary_index"
+    """Record keys of values that a filter names, and their places, in the metadata table."""
+
     PARTITION_STATS = "partition_stats"
     """Statistics of the columns of a partition, in the metadata table."""
 

@@ -88,7 +88,7 @@ class Selection:
         in_partitions = Narrowed(PruningStep.PARTITION_PATH, self.in_partitions(live))
         if self.skipping is None or not self._asks_files(live):
             return [in_partitions]
-        return [in_partitions, *self.skipping.steps(self.predicate, self.schema, in_partitions.kept)]
+        return [in_partitions, *self.skipping.steps(self.predicate, self.schema, in_partitions.kept, live)]
 
     def in_partitions(self, live: Sequence[FileSlice]) -> list[FileSlice]:
         """Those of some slices that are left by their partition paths alone, in order; no file is read."""

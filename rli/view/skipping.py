@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from rli.column_index.key_filters import files_that_may_hold
+from rli.column_index.secondary import groups_with, sought_values
 from rli.column_index.statistics import columns_with_statistics, files_that_may_match, partitions_that_may_match
-from rli.filters.named_values import named_strings
+from rli.filters.named_values import named_strings, named_values
 from rli.filters.predicates import Predicate
 from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.views import DataFile
+from rli.model import FileGroupId
 from rli.view.explanation import Narrowed, PruningStep
 from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
@@ -37,23 +40,31 @@ class Skipping:
         metadata: of the state that is read.
         key_columns: names of the columns that have each record's key.
         is_of_base_files: whether only base files are read, although log files change their records.
+        secondary: column → the partition of its secondary index. Such an index leaves out records of a key that is in several
+            places, so there are none unless the keys are known to be unique.
     """
 
     metadata: TableMetadata
     key_columns: frozenset[str]
     is_of_base_files: bool = False
+    secondary: Mapping[str, str] = field(default_factory=dict)
 
-    def steps(self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]) -> Iterator[Narrowed]:
+    def steps(
+        self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice], live: Sequence[FileSlice]
+    ) -> Iterator[Narrowed]:
         """What each partition leaves that can be asked, in order.
 
         Args:
             predicate: of the filter.
             schema: of the table's records, with meta columns.
-            slices: live slices.
+            slices: some of the live slices.
+            live: all of them.
         """
         merged = [one for one in slices if one.logs]
         left = [one for one in slices if not one.logs] if merged else slices
+        groups = {one.group for one in live}
         for step, narrow in (
+            (PruningStep.SECONDARY_INDEX, partial(self._by_secondary_indexes, predicate, schema, groups)),
             (PruningStep.PARTITION_STATS, partial(self._by_partition_statistics, predicate, schema)),
             (PruningStep.COLUMN_STATS, partial(self._by_column_statistics, predicate, schema)),
             (PruningStep.BLOOM_FILTERS, partial(self._by_bloom_filters, predicate)),
@@ -62,6 +73,30 @@ class Skipping:
             if kept is not None:
                 left = kept
                 yield Narrowed(step, [*left, *merged])
+
+    def _by_secondary_indexes(
+        self, predicate: Predicate, schema: pa.Schema, live: Collection[FileGroupId], slices: Sequence[FileSlice]
+    ) -> list[FileSlice] | None:
+        # They describe the records of the present state.
+        if self.metadata.is_of_the_past or self.is_of_base_files:
+            return None
+        for column, partition in self.secondary.items():
+            named = named_values(predicate, column)
+            values = None if named is None else sought_values(named, schema.field(column).type)
+            if values is not None:
+                found = self._groups_with(partition, values)
+                # An entry of a file group that is gone does not tell where its record is now.
+                if found is not None and found <= {*live}:
+                    return [one for one in slices if one.group in found]
+        return None
+
+    def _groups_with(self, partition: str, values: pa.Array) -> frozenset[FileGroupId] | None:
+        def ask(reader: MetadataTableReader) -> frozenset[FileGroupId] | None:
+            suspects = reader.shown_beyond(partition) | reader.shown_beyond(PartitionKind.RECORD_INDEX)
+            # A compaction may have merged commits that this state does not have.
+            return None if self.metadata.has_moved_on(suspects) else groups_with(reader, partition, values)
+
+        return self.metadata.ask(partition, ask)
 
     def _by_partition_statistics(
         self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]

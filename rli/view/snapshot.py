@@ -256,9 +256,9 @@ class Snapshot:
         """Asks the metadata table which files may hold records of a filter; None where there is none."""
         if self.metadata is None:
             return None
-        return Skipping(
-            self.metadata, self.key_column_names if self.table.properties.populate_meta_fields else frozenset()
-        )
+        columns = self.key_column_names if self.table.properties.populate_meta_fields else frozenset[str]()
+        secondary = self.metadata.secondary_indexes if self.table.has_unique_keys else {}
+        return Skipping(self.metadata, columns, secondary=secondary)
 
     def scan(
         self, columns: Sequence[str] | None = None, filters: object = None, query: Query | str = Query.SNAPSHOT

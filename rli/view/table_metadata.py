@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeVar
 
 from rli.errors import InstantNotFoundError
+from rli.hudi.metadata.index_definitions import indexed_column, load_index_definitions
+from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
 from rli.hudi.timeline.timeline import Timeline
@@ -62,6 +64,30 @@ class TableMetadata:
             except Exception as error:  # noqa: BLE001  (whatever is broken there, the table itself can be read)
                 self.distrust(partition, error)
         return None
+
+    def has_moved_on(self, suspects: Collection[str]) -> bool:
+        """Whether the table may have changed since this state, by instants whose changes the metadata table shows.
+
+        Args:
+            suspects: as ``MetadataTableReader.shown_beyond`` tells them. Builds of partitions have instants of their own, which
+                the table never shows.
+        """
+        if not suspects:
+            return False
+        now = self._table.load_timeline()
+        is_shown = any(instant.time in suspects for instant in now.instants)
+        is_later = max(suspects) > (self._timeline.latest_time or "")
+        return is_shown or (is_later and now.completed != self._timeline.completed)
+
+    @property
+    def secondary_indexes(self) -> dict[str, str]:
+        """Column → the partition of its secondary index; none if their definitions cannot be read."""
+        listed = [name for name in sorted(self.partitions) if kind_of(name) is PartitionKind.SECONDARY_INDEX]
+        if not listed:
+            return {}
+        definitions = self.ask(listed[0], lambda _: load_index_definitions(self._table.storage, self._table.properties))
+        columns = {name: indexed_column((definitions or {}).get(name)) for name in listed}
+        return {column: name for name, column in columns.items() if column is not None}
 
     def distrust(self, partition: str, error: Exception) -> None:
         """Ask a partition no more, because it is broken or the table itself says otherwise; a warning is logged."""

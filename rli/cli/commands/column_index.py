@@ -33,6 +33,7 @@ def add_column_commands(group: typer.Typer) -> None:
     add_command(
         group,
         create,
+        "rli index create trips by_rider --on rider",
         "rli index create trips by_fare --on fare --using column_stats",
         "rli index create trips by_id --on id --using bloom_filters --json",
     )
@@ -57,10 +58,10 @@ def create(
     using: Annotated[
         IndexUse,
         typer.Option(
-            help="column_stats: least and greatest value of the column in each file. bloom_filters: a filter of each file's record "
+            help="secondary: value of the column → record keys, in tables of version 9. column_stats: least and greatest value of the column in each file. bloom_filters: a filter of each file's record "
             "keys.",
         ),
-    ] = IndexUse.COLUMN_STATS,
+    ] = IndexUse.SECONDARY,
     expression: Annotated[
         str | None,
         typer.Option("--expr", metavar="SQL", help="An expression over the column: rli makes no such index yet."),

@@ -41,7 +41,13 @@ _ROWS_ON_A_TERMINAL: Final = 20
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     add_command(app, lookup, "rli lookup trips k1 k2", "rli lookup trips --file keys.txt --json")
-    add_command(app, get, "rli get trips k1 k2", "rli get trips k1 --columns id,fare --json")
+    add_command(
+        app,
+        get,
+        "rli get trips k1 k2",
+        "rli get trips k1 --columns id,fare --json",
+        "rli get trips --where \"email = 'a@b.org'\"",
+    )
     add_command(
         app,
         read,
@@ -63,6 +69,16 @@ def register(app: typer.Typer) -> None:
 ColumnsOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--columns", metavar="COLUMN", help="Only these columns: repeat, or separate by commas."),
+]
+
+
+WhereOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SQL",
+        help="Only matching records: comparisons, in (...), between, like, is null, joined by and, or, not; arithmetic and "
+        "functions. Quote strings, dates and times.",
+    ),
 ]
 
 
@@ -104,6 +120,7 @@ def get(
     *,
     file: FileOfKeysOption = None,
     file_format: KeyFormatOption = None,
+    where: WhereOption = None,
     columns: ColumnsOption = None,
     index: IndexOption = None,
     timeout: TimeoutOption = LOOKUP_SECONDS,
@@ -111,12 +128,17 @@ def get(
 ) -> None:
     """Print the records of some keys. The index names the files that hold them; no other file is opened.
 
+    With --where and without keys, print the matching records: a secondary index on a column that they name finds them.
+
     Records come in the order of the keys; absent keys give no record. Exit status 1 if the table holds none of the keys.
     """
-    require_keys(keys, file)
-    opened = rli.open_table(table, index=index)
-    with keys_in(opened, keys, file, file_format) as sought:
-        found = opened.get(sought, split_columns(columns) or None, timeout=timeout)
+    opened, chosen = rli.open_table(table, index=index), split_columns(columns) or None
+    if where is not None and not keys and file is None:
+        found = opened.read(chosen, where)
+    else:
+        require_keys(keys, file)
+        with keys_in(opened, keys, file, file_format) as sought:
+            found = opened.get(sought, chosen, where, timeout=timeout)
     rows = found.to_pylist()
     report(
         rows,
@@ -127,14 +149,6 @@ def get(
         raise typer.Exit(FOUND)
 
 
-WhereOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SQL",
-        help="Only matching records: comparisons, in (...), between, like, is null, joined by and, or, not; arithmetic and "
-        "functions. Quote strings, dates and times.",
-    ),
-]
 LimitOption: TypeAlias = Annotated[
     int | None,
     typer.Option(min=0, help=f"Maximum number of records. Default on a terminal: {_ROWS_ON_A_TERMINAL}."),

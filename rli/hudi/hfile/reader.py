@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -95,6 +95,28 @@ class HFileReader:
         blocks = _joined((self._block_at(entry), wanted) for entry, wanted in candidates)
         return concatenated([cells_among(content, wanted) for content, wanted in blocks])
 
+    def blocks_within(self, ranges: Sequence[tuple[bytes, bytes]]) -> Iterator[pa.RecordBatch]:
+        """The cells of all blocks that may hold keys of some ranges, in their order: batches of ``CELLS``.
+
+        Args:
+            ranges: the least key of each, and the least key behind it; in order, and apart.
+
+        Raises:
+            CorruptTableError: a block is damaged or missing.
+        """
+        for entry in self._blocks_of_ranges(self._root, ranges, self._trailer.levels):
+            yield cells_of(self._block_at(entry))
+
+    def _blocks_of_ranges(
+        self, entries: list[IndexEntry], ranges: Sequence[tuple[bytes, bytes]], levels: int
+    ) -> Iterator[IndexEntry]:
+        chosen = {number for least, behind in ranges for number in _numbers_within(entries, least, behind)}
+        for number in sorted(chosen):
+            if levels == 1:
+                yield entries[number]
+            else:
+                yield from self._blocks_of_ranges(self._below(entries[number]), ranges, levels - 1)
+
     def _contents(self) -> Iterator[bytes]:
         """The contents of data blocks that follow each other, joined up to a size: the cells of blocks are one chain."""
         joined: list[bytes] = []
@@ -148,6 +170,12 @@ class HFileReader:
             else:
                 yield from self._candidates(self._below(entries[number]), wanted, levels - 1)
             start = end
+
+
+def _numbers_within(entries: list[IndexEntry], least: bytes, behind: bytes) -> range:
+    """The numbers of the entries that may lead to keys of a range."""
+    first = bisect.bisect_right(entries, least, key=lambda entry: entry.key) - 1
+    return range(max(first, 0), bisect.bisect_left(entries, behind, key=lambda entry: entry.key))
 
 
 def _joined(blocks: Iterable[tuple[bytes, pa.Array]]) -> Iterator[tuple[bytes, pa.Array]]:

@@ -14,6 +14,7 @@ from rli.hudi.metadata.cells import in_own_form
 from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.log_changes import LogChanges
 from rli.hudi.metadata.overlay import Overlay
+from rli.hudi.metadata.sought import Sought
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.storage import Storage, StoredFile
@@ -64,26 +65,24 @@ class GroupReader:
             schema = _schema_of(reader, base)
             yield from overlay.over(in_own_form(cells, schema) for cells in reader.cells())
 
-    def lookup(self, keys: pa.Array) -> Iterator[pa.RecordBatch]:
-        """The cells of some keys, in order, without removed records; raises what ``scan`` raises.
+    def lookup(self, sought: Sought) -> Iterator[pa.RecordBatch]:
+        """The cells of some keys, in order, without removed records; raises what ``scan`` raises."""
+        overlay = self._overlay(sought)
+        yield from overlay.over([] if self._group.base is None else self._found(self._group.base, sought))
 
-        Args:
-            keys: binary array, sorted, distinct.
-        """
-        overlay = self._overlay(keys)
-        yield from overlay.over([] if self._group.base is None else [self._found(self._group.base, keys)])
-
-    def _overlay(self, keys: pa.Array | None) -> Overlay:
-        changes = LogChanges(self._instants, self._written, keys)
+    def _overlay(self, sought: Sought | None) -> Overlay:
+        changes = LogChanges(self._instants, self._written, sought)
         for file in self._group.changed_logs:
             with self._open(file) as source:
                 changes.read(source, file)
         return Overlay.of(changes.batches, merges=self._merges)
 
-    def _found(self, base: StoredFile, keys: pa.Array) -> pa.RecordBatch:
+    def _found(self, base: StoredFile, sought: Sought) -> Iterator[pa.RecordBatch]:
         with self._open(base) as source:
             reader = HFileReader(source, base.size)
-            return in_own_form(reader.lookup(keys), _schema_of(reader, base))
+            schema = _schema_of(reader, base)
+            for cells in sought.cells(reader):
+                yield in_own_form(cells, schema)
 
     def _content(self, file: StoredFile) -> bytes:
         content = self._storage.read_bytes(file.path)

@@ -23,6 +23,9 @@ PATH_KEY: Final = "hoodie.table.index.defs.path"
 DEFAULT_PATH: Final = ".hoodie/.index_defs/index.json"
 
 _PARTITIONED: Final = "isPartitioned"
+_SECONDARY: Final = "secondary_index"
+_SECONDARY_FUNCTION: Final = "identity"
+_SECONDARY_VERSION: Final = "V2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,23 @@ class IndexDefinition:
     def is_partitioned(self) -> bool:
         """True for a record index that has file groups of its own for each partition of the table."""
         return self.options.get(_PARTITIONED) == "true"
+
+
+def secondary_index(partition: str, column: str) -> IndexDefinition:
+    """The definition of a secondary index in the form of Hudi 1.1 and later, which places entries by their values alone.
+
+    Args:
+        partition: of the metadata table.
+        column: that is indexed.
+    """
+    return IndexDefinition(partition, _SECONDARY, _SECONDARY_FUNCTION, (column,), version=_SECONDARY_VERSION)
+
+
+def indexed_column(definition: IndexDefinition | None) -> str | None:
+    """The column of a secondary index in this form; None for other indexes, as of Hudi 1.0."""
+    if definition is None or (definition.kind, definition.version) != (_SECONDARY, _SECONDARY_VERSION):
+        return None
+    return definition.columns[0] if len(definition.columns) == 1 else None
 
 
 def load_index_definitions(storage: Storage, properties: TableProperties) -> dict[str, IndexDefinition]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import BinaryIO, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.file_names import LogFileName
@@ -16,6 +15,7 @@ from rli.hudi.log_file.hfile_block import hfile_of
 from rli.hudi.log_file.reader import LogBlock, LogFileReader
 from rli.hudi.log_file.rollback_block import undone_instant
 from rli.hudi.metadata.cells import in_own_form
+from rli.hudi.metadata.sought import Sought
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.storage import StoredFile
@@ -29,13 +29,13 @@ class LogChanges:
     Args:
         instants: tell which blocks count.
         written: tells damage from leftovers of dead writers.
-        keys: binary array, sorted: only changes of these keys; None for all.
+        sought: only changes of these keys; None for all.
     """
 
-    def __init__(self, instants: ValidInstants, written: WrittenLogs, keys: pa.Array | None) -> None:
+    def __init__(self, instants: ValidInstants, written: WrittenLogs, sought: Sought | None) -> None:
         self._instants = instants
         self._written = written
-        self._keys = keys
+        self._sought = sought
         self._found: list[tuple[str, pa.RecordBatch]] = []
 
     @property
@@ -90,11 +90,11 @@ class LogChanges:
 
     def _records(self, block: LogBlock) -> pa.RecordBatch:
         reader = hfile_of(block)
-        cells = concatenated(list(reader.cells())) if self._keys is None else reader.lookup(self._keys)
+        cells = concatenated(list(reader.cells() if self._sought is None else self._sought.cells(reader)))
         return in_own_form(cells, block.header(Header.SCHEMA))
 
     def _removals(self, block: LogBlock) -> pa.RecordBatch:
         keys = [deleted[RECORD_KEY].cast(pa.binary()) for deleted in deleted_records(block)]
-        if self._keys is not None:
-            keys = [found.filter(pc.is_in(found, value_set=self._keys)) for found in keys]
+        if self._sought is not None:
+            keys = [found.filter(self._sought.are_among(found)) for found in keys]
         return removals(pa.concat_arrays([pa.array([], pa.binary()), *keys]))

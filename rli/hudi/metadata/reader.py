@@ -16,7 +16,7 @@ from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.hfile.cells import concatenated
 from rli.hudi.metadata.group_reader import GroupReader
 from rli.hudi.metadata.group_slices import GroupSlice, group_slices, superseded_files
-from rli.hudi.metadata.groups import groups_of
+from rli.hudi.metadata.groups import groups_of, placed_groups
 from rli.hudi.metadata.index_definitions import load_index_definitions
 from rli.hudi.metadata.keys import PARTITION_LIST_KEY
 from rli.hudi.metadata.metadata_files import MetadataFiles, metadata_layout
@@ -31,6 +31,8 @@ from rli.hudi.metadata.partitions import (
 )
 from rli.hudi.metadata.record_codec import decode_record
 from rli.hudi.metadata.records import FileList
+from rli.hudi.metadata.secondary_keys import entry_prefixes
+from rli.hudi.metadata.sought import SoughtKeys, SoughtValues
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.hudi.properties import TableProperties
@@ -154,7 +156,7 @@ class MetadataTableReader:
         """The cells of some keys; only the file groups and blocks that may hold them are read.
 
         Args:
-            partition: of the metadata table; no secondary index, whose keys are sought by prefix.
+            partition: of the metadata table.
             keys: string or binary array of UTF-8, without nulls; repeated keys count once.
             data_partition: partition path of the table, for a partitioned record index; None otherwise.
 
@@ -175,15 +177,32 @@ class MetadataTableReader:
         owners = dict.fromkeys(data_partition_of(group.file_id, partition) for group in self.groups(partition))
         return concatenated([self._lookup(partition, wanted, owner) for owner in owners])
 
+    def entries_of(self, partition: str, values: pa.Array) -> Iterator[pa.RecordBatch]:
+        """The cells of a secondary index that are entries of some values, as they are read: batches of ``CELLS``.
+
+        Args:
+            partition: of the secondary index, which places its entries by their values.
+            values: as ``rli.hudi.metadata.secondary_keys.index_form`` gives them.
+
+        Raises:
+            CorruptTableError: a file is damaged or missing.
+            UnsupportedTableError: a log file has a block that rli does not read.
+        """
+        prefixes, groups = _distinct(entry_prefixes(values)), self.groups(partition)
+        chosen = groups_of(prefixes, len(groups))
+        for number in np.unique(chosen).tolist():
+            some = prefixes.filter(pa.array(chosen == number))
+            yield from self._reader(partition, groups[number]).lookup(SoughtValues(some))
+
     def _lookup(self, partition: str, wanted: pa.Array, owner: str | None) -> pa.RecordBatch:
         groups = [group for group in self.groups(partition) if data_partition_of(group.file_id, partition) == owner]
         if not groups or not len(wanted):
             return concatenated([])
-        chosen = groups_of(wanted, len(groups))
+        chosen = placed_groups(partition, wanted, len(groups))
 
         def look_up(number: int) -> list[pa.RecordBatch]:
             some = wanted.filter(pa.array(chosen == number))
-            return list(self._reader(partition, groups[number]).lookup(some))
+            return list(self._reader(partition, groups[number]).lookup(SoughtKeys(some)))
 
         found = read_each(self._storage, look_up, np.unique(chosen).tolist())
         return concatenated(list(chain.from_iterable(found)))

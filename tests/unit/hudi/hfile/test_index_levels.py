@@ -79,6 +79,18 @@ def test_lower_levels_are_followed() -> None:
     assert reader.lookup(pa.array(wanted))["value"].to_pylist() == [b"3", b"4", b"41", b"63"]
 
 
+def test_ranges_are_found_in_their_blocks() -> None:
+    content = _three_levels()
+    reader = HFileReader(io.BytesIO(content), len(content))
+    keys = [key for key, _ in PAIRS]
+    for ranges in ([(b"key-003", b"key-005")], [(b"a", b"key-000")], [(b"key-010", b"key-011"), (b"key-063", b"z")]):
+        found = [key for block in reader.blocks_within(ranges) for key in block["key"].to_pylist()]
+        wanted = [key for key in keys if any(least <= key < behind for least, behind in ranges)]
+        assert [key for key in found if key in wanted] == wanted
+        # A block more for each end, at most.
+        assert len(found) <= len(wanted) + 8 * len(ranges)
+
+
 def test_repeated_blocks_are_refused() -> None:
     file = _Levels()
     data = file.data()

@@ -1,0 +1,60 @@
+"""The file groups that hold the records of some values, told by a secondary index and the record index of the metadata table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.metadata.record_index import located_keys
+from rli.hudi.metadata.secondary_keys import has_index_form, index_form, record_keys_of
+from rli.model import FileGroupId
+
+_MOST_VALUES: Final = 10_000
+_MOST_RECORDS: Final = 100_000
+"""With more of them, statistics and footers tell as much in less time."""
+
+
+def sought_values(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Values that a filter names, as a secondary index prints them; None if the index cannot be asked for them.
+
+    Args:
+        values: of the filter, without nulls.
+        kind: the type of the column in the table.
+    """
+    is_same = values.type == kind or (pa.types.is_integer(values.type) and pa.types.is_signed_integer(kind))
+    if not has_index_form(kind) or not is_same or not 0 < len(values) <= _MOST_VALUES:
+        return None
+    # An integer prints alike in all types.
+    return values.cast(pa.string()) if pa.types.is_integer(values.type) else index_form(values)
+
+
+def groups_with(reader: MetadataTableReader, partition: str, values: pa.Array) -> frozenset[FileGroupId] | None:
+    """The file groups that hold all records with one of some values; None if they are too many to look up.
+
+    Args:
+        reader: of the metadata table.
+        partition: of the secondary index.
+        values: as ``sought_values`` gives them.
+
+    Raises:
+        CorruptTableError: the metadata table is damaged.
+    """
+    found, count = list[pa.Array](), 0
+    for keys in _record_keys(reader, partition, values):
+        found.append(keys)
+        count += len(keys)
+        if count > _MOST_RECORDS:
+            return None
+    keys = pa.concat_arrays([pa.array([], pa.string()), *found])
+    located = located_keys(reader.lookup_everywhere(PartitionKind.RECORD_INDEX, keys))
+    names = (located[name].cast(pa.string()).to_pylist() for name in ("partition_path", "file_id"))
+    return frozenset(FileGroupId(path, file_id) for path, file_id in zip(*names, strict=True))
+
+
+def _record_keys(reader: MetadataTableReader, partition: str, values: pa.Array) -> Iterator[pa.Array]:
+    for cells in reader.entries_of(partition, values):
+        yield record_keys_of(cells["key"])

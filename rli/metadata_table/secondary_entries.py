@@ -1,0 +1,161 @@
+"""What the records of file slices, and changes of them, mean for a secondary index.
+
+An entry says no more than that a record has a value. So of a change, only the records that come, go or get another value
+matter, wherever they are. A reader looks at the records that it finds: an entry too many costs time, one too few hides a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.hudi.hfile.cells import CELLS, removals
+from rli.hudi.meta_columns import COMMIT_TIME
+from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column
+from rli.hudi.metadata.partitions import PartitionKind, kind_of
+from rli.hudi.metadata.record_codec import encode_record
+from rli.hudi.metadata.records import SecondaryEntry
+from rli.hudi.metadata.secondary_keys import entry_keys, has_index_form, index_form
+from rli.metadata_table.partition_change import PartitionChange
+from rli.model import FileGroupId
+from rli.tasks import InThreads
+from rli.view import paths
+from rli.view.file_slices import DataFile, FileSlice
+from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
+
+_SLICES_AT_A_TIME: Final = 16
+"""Whose entries are in memory."""
+
+
+def why_not_kept(definition: IndexDefinition | None, schema: pa.Schema | None, *, is_copy_on_write: bool) -> str:
+    """Why rli does not keep a secondary index with the records of a schema; "" if it does."""
+    column = indexed_column(definition)
+    if column is None:
+        return "the index has a form that rli does not keep"
+    if not is_copy_on_write:
+        return "rli keeps no secondary index of a merge-on-read table"
+    if schema is None:
+        return ""
+    if schema.names.count(column) != 1:
+        return f"the table has no column {column}"
+    kind = schema.field(column).type
+    return "" if has_index_form(kind) else f"rli keeps no secondary index of type {kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class SecondaryEntries:
+    """The entries of one secondary index.
+
+    Attributes:
+        partition: of the metadata table.
+        column: that is indexed.
+        snapshot: a state of the table.
+        schema: of its records, without meta columns.
+    """
+
+    partition: str
+    column: str
+    snapshot: Snapshot
+    schema: pa.Schema
+
+    def of_slice(self, file_slice: FileSlice) -> pa.Array:
+        """The keys of the entries of a slice's records: string array."""
+        return self._keyed(self._rows(file_slice))
+
+    def cells_of(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
+        """Cells that put the entries of the records of some slices: batches of ``CELLS``, one for each slice."""
+        for start in range(0, len(slices), _SLICES_AT_A_TIME):
+            yield from map(_puts, InThreads().run(self.of_slice, slices[start : start + _SLICES_AT_A_TIME]))
+
+    def of_write(self, instant: str, change: TableChange) -> PartitionChange:
+        """What a write means whose files are not in the table yet; the snapshot is the state before it.
+
+        Args:
+            instant: of the write.
+            change: of the table.
+        """
+        if change.keeps_records:
+            return PartitionChange(self.partition, [])
+        before = self.snapshot.slices.of_groups(change.superseded)
+        written = {
+            stat.group: FileSlice(
+                stat.group, instant, DataFile(paths.unpublished_file(instant, stat.path), stat.file_size)
+            )
+            for stat in change.written
+        }
+        groups: list[FileGroupId] = sorted({*before, *written})
+        parts = list(InThreads().run(lambda group: self._of_group(before.get(group), written.get(group)), groups))
+        # A record that goes from one file group to another keeps its entry.
+        return PartitionChange(self.partition, [*(gone for gone, _ in parts), *(come for _, come in parts)])
+
+    def _of_group(self, old: FileSlice | None, new: FileSlice | None) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The entries that go from a file group, and those that come."""
+        come, same = self._written(new)
+        gone = self._keyed(self._rows(old), without=same)
+        return (
+            removals(gone.filter(pc.invert(pc.is_in(gone, value_set=come)))),
+            _puts(come.filter(pc.invert(pc.is_in(come, value_set=gone)))),
+        )
+
+    def _written(self, new: FileSlice | None) -> tuple[pa.Array, pa.Array]:
+        """The entries of the records that a write has written, and the record keys of those that it has only copied."""
+        rows = self._rows(new)
+        if new is None or rows.num_rows == 0 or COMMIT_TIME not in rows.column_names:
+            return self._keyed(rows), pa.array([], pa.string())
+        is_written = pc.equal(rows[COMMIT_TIME], new.instant)
+        copied = rows.filter(pc.invert(is_written))
+        return self._keyed(rows.filter(is_written)), copied["key"].combine_chunks()
+
+    def _rows(self, file_slice: FileSlice | None) -> pa.Table:
+        """Record keys (``key``) and values of the column (``value``) of a slice, with the times of the commits that wrote them."""
+        names = ["key", "value"]
+        if file_slice is None:
+            return pa.table([pa.array([], pa.string())] * len(names), names)
+        with self.snapshot.reader(file_slice) as reader:
+            keys = self.snapshot.key_columns(reader.schema)
+            fields = {field.name: field for field in keys.schema}
+            fields |= {self.column: self.schema.field(self.column)}
+            if self.snapshot.table.properties.populate_meta_fields:
+                fields |= {COMMIT_TIME: pa.field(COMMIT_TIME, pa.string())}
+            schema = pa.schema([*fields.values()])
+            stored = pa.concat_tables([schema.empty_table(), *reader.batches(schema)])
+        columns = [keys.keys_of(stored.select(keys.schema.names)), index_form(stored[self.column].combine_chunks())]
+        if COMMIT_TIME in fields:
+            columns.append(stored[COMMIT_TIME].combine_chunks())
+            names.append(COMMIT_TIME)
+        return pa.table(columns, names)
+
+    @staticmethod
+    def _keyed(rows: pa.Table, without: pa.Array | None = None) -> pa.Array:
+        """The keys of the entries of some rows, but those of some record keys."""
+        if without is not None and len(without):
+            rows = rows.filter(pc.invert(pc.is_in(rows["key"], value_set=without)))
+        keys, values = (rows[name].combine_chunks() for name in ("key", "value"))
+        return entry_keys(values, keys)
+
+
+def kept_entries(
+    kept: Iterable[str], definitions: Mapping[str, IndexDefinition], snapshot: Snapshot, schema: pa.Schema | None
+) -> dict[str, SecondaryEntries]:
+    """The secondary indexes among some partitions of the metadata table; none of a table without records."""
+    found = {
+        name: indexed_column(definitions.get(name)) for name in kept if kind_of(name) is PartitionKind.SECONDARY_INDEX
+    }
+    if schema is None:
+        return {}
+    return {
+        name: SecondaryEntries(name, column, snapshot, schema) for name, column in found.items() if column is not None
+    }
+
+
+_ENTRY: Final = encode_record(SecondaryEntry())
+
+
+def _puts(keys: pa.Array) -> pa.RecordBatch:
+    values = pa.repeat(pa.scalar(_ENTRY, pa.binary()), len(keys))
+    return pa.record_batch([keys.cast(pa.binary()), values], schema=CELLS)

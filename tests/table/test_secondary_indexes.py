@@ -1,0 +1,207 @@
+"""Secondary indexes: each commit keeps them, and what they find is what the full scan finds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from rli import (
+    ColumnIndexState,
+    InvalidInputError,
+    PruningStep,
+    SchemaError,
+    Table,
+    UnsupportedTableError,
+    create_table,
+    open_table,
+)
+from rli.hudi.metadata.keys import split_secondary_key
+from tests.support.metadata_tables import metadata_reader
+from tests.support.soak import FACTOR
+from tests.support.tables import records, turn_into_version_9
+
+SCHEMA: Final = pa.schema(
+    [
+        ("id", pa.string()),
+        ("city", pa.string()),
+        ("ts", pa.int64()),
+        ("email", pa.string()),
+        ("n", pa.int32()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
+STRINGS: Final = [None, "", "a", "a$", "$a", "a$b", "a\\", "\\$", "\0", "a\0", "ä", "😀", "a@b", "A@b"]
+NUMBERS: Final = [None, -1, 0, 1, 10, 2**31 - 1, -(2**31)]
+DAYS: Final = [None, -364, 0, 19724]
+MOMENTS: Final = [None, -1, 0, 1_717_156_800_123_456]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return new_table(tmp_path / "t")
+
+
+def new_table(folder: Path) -> Table:
+    table = create_table(folder, record_key="id", partition_by="city", ordering="ts")
+    turn_into_version_9(table)
+    return table
+
+
+def rows(*given: tuple[Any, ...]) -> pa.Table:
+    padded = [(*row, *[None] * (len(SCHEMA) - len(row))) for row in given]
+    return records(*padded, schema=SCHEMA)
+
+
+def entries(table: Table, partition: str) -> list[tuple[str | None, str]]:
+    reader = metadata_reader(Path(table.location))
+    keys = [key.decode() for cells in reader.scan(partition) for key in cells["key"].to_pylist()]
+    return sorted(map(split_secondary_key, keys), key=repr)
+
+
+def require_same(table: Table) -> None:
+    """The index on ``email`` has the entries of the records, and no others."""
+    stored = [(row["email"], row["id"]) for row in table.read().to_pylist()]
+    assert entries(table, "secondary_index_by_email") == sorted(stored, key=repr)
+    assert table.metadata.verify() == ()
+
+
+def test_all_operations_keep_the_index(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b$", "y", 1, "q$\\"), ("c", "x", 1, None), ("d", "y", 1, "")))
+    assert table.create_index("by_email", on="email").state is ColumnIndexState.VALID
+    require_same(table)
+    steps: list[Callable[[], object]] = [
+        lambda: table.upsert(rows(("a", "x", 2, "new"), ("e", "z", 1, "a@b"))),
+        # A move, and a move with another value.
+        lambda: table.upsert(rows(("b$", "x", 2, "q$\\"), ("d", "z", 2, "d"))),
+        # Too late.
+        lambda: table.upsert(rows(("a", "x", 1, "late"))),
+        lambda: table.merge(
+            rows(("a", "x", 3, "again"), ("c", "x", 9, None)).append_column("op", pa.array(["u", "d"])), op="op"
+        ),
+        lambda: table.delete(["d", "nobody"]),
+        lambda: table.insert(rows(("d", "x", 5, "back"))),
+        table.cluster,
+        lambda: table.update_where("id = 'e'", {"email": "'e'"}),
+        lambda: table.delete_where("id = 'e'"),
+        table.metadata.compact,
+        lambda: table.overwrite_partitions(rows(("o", "x", 5, "over"), ("a", "x", 9, "again"))),
+        lambda: table.clean(keep_commits=1),
+        lambda: table.upsert(rows(*((f"k{number}", "x", 1, f"{number % 7}") for number in range(100)))),
+    ]
+    for step in steps:
+        step()
+        require_same(table)
+    assert table.history()[-1].operation == "UPSERT"
+
+
+def test_undone_commits_hide_no_record(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b")))
+    kept = table.savepoint()
+    table.create_index("by_email", on="email")
+    undone = table.upsert(rows(("a", "x", 2, "new"), ("c", "y", 1, "a@b"))).instant
+    assert undone is not None
+    # The compaction merges the entries of the commit.
+    table.metadata.compact()
+    table.rollback(undone)
+    assert table.read(filters="email = 'a@b'")["id"].to_pylist() == ["a"]
+    assert table.read(filters="email = 'new'").num_rows == 0
+    table.delete(["a"])
+    table.metadata.compact()
+    table.restore(kept)
+    assert table.read(filters="email = 'a@b'")["id"].to_pylist() == ["a"]
+    assert table.indexes()[0].state is ColumnIndexState.VALID
+    assert table.metadata.verify() == ()
+
+
+@pytest.mark.parametrize("seed", range(2 * FACTOR))
+def test_indexed_answers_equal_the_scan(table: Table, seed: int) -> None:
+    chance = random.Random(seed)
+
+    def some_rows(count: int) -> pa.Table:
+        ids = chance.sample(["", *STRINGS[2:], *(f"k{number}" for number in range(20))][1:], count)
+        drawn = [(chance.choice(values) for values in (STRINGS, NUMBERS, DAYS, MOMENTS)) for _ in ids]
+        return rows(
+            *((key, chance.choice("xyz"), chance.randrange(9), *row) for key, row in zip(ids, drawn, strict=True))
+        )
+
+    table.upsert(some_rows(12))
+    for column in ("email", "n", "day", "at"):
+        table.create_index(f"by_{column}", on=column)
+    for number in range(6):
+        table.upsert(some_rows(5))
+        table.delete(chance.sample(table.read()["id"].to_pylist(), 2))
+        if number == chance.randrange(6):
+            table.metadata.compact()
+        everything = table.read().to_pylist()
+        for column in ("email", "n", "day", "at"):
+            present = [row[column] for row in everything if row[column] is not None]
+            for values in ([chance.choice(present)], present[:3]):
+                expected = sorted(row["id"] for row in everything if row[column] in values)
+                assert sorted(table.get(where={column: values})["id"].to_pylist()) == expected, (column, values)
+        absent = table.scan(filters=[("email", "=", "nobody")]).explain().files
+        assert absent.pruned[PruningStep.SECONDARY_INDEX] == absent.total
+    assert table.metadata.verify() == ()
+
+
+def test_records_are_found_by_value(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b", 1), ("b", "y", 1, "a@b", 2), ("c", "z", 1, "c", 2)))
+    table.create_index("by_email", on="email")
+    assert table.get(where={"email": ["a@b"], "n": [2]}, columns=["id"])["id"].to_pylist() == ["b"]
+    assert table.get(["c", "a"], where={"email": ["a@b"]})["id"].to_pylist() == ["a"]
+    assert table.get(where={"email": ["c", "nobody"]}, filters="n > 2").num_rows == 0
+    read = table.scan(filters="email in ('c', 'nobody') and n < 9").explain().files
+    assert (read.read, read.pruned[PruningStep.SECONDARY_INDEX]) == (1, 2)
+    # Not said by the index.
+    for where in ("email is null", "email > 'b'", "email = 'c' or n = 1", "email != 'a@b'"):
+        assert PruningStep.SECONDARY_INDEX not in table.scan(filters=where).explain().files.pruned
+    for wrong in ("a@b", [None]):
+        with pytest.raises(InvalidInputError, match="email"):
+            table.get(where={"email": wrong})
+    with pytest.raises(SchemaError, match="nowhere"):
+        table.get(where={"nowhere": ["a"]})
+    with pytest.raises(SchemaError, match="int32"):
+        table.get(where={"n": ["a"]})
+
+
+def test_readers_of_the_past_pass_over(table: Table) -> None:
+    before = table.upsert(rows(("a", "x", 1, "old"))).instant
+    table.create_index("by_email", on="email")
+    table.upsert(rows(("a", "x", 2, "new")))
+    assert table.read(filters="email = 'old'", as_of=before)["id"].to_pylist() == ["a"]
+
+
+def test_later_commits_hide_no_record(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "old"), ("b", "y", 1, "b")))
+    table.create_index("by_email", on="email")
+    scan = table.scan(filters="email = 'old'")
+    open_table(table.location).upsert(rows(("a", "x", 2, "new")))
+    table.metadata.compact()
+    assert scan.to_table()["id"].to_pylist() == ["a"]
+
+
+def test_lost_columns_drop_the_index(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email")
+    table.metadata.disable(["record_index"])
+    assert [(index.name, index.state) for index in table.indexes()] == [("by_email", ColumnIndexState.INVALID)]
+    assert table.create_index("by_email", on="email").state is ColumnIndexState.VALID
+    require_same(table)
+
+
+def test_impossible_secondary_indexes_are_refused(table: Table, tmp_path: Path) -> None:
+    table.upsert(records(("a", "x", 1, 1.0)))
+    with pytest.raises(InvalidInputError, match="double"):
+        table.create_index("by_v", on="v")
+    with pytest.raises(SchemaError, match="nowhere"):
+        table.create_index("by_v", on="nowhere")
+    older = create_table(tmp_path / "older", record_key="id")
+    older.upsert(records(("a", "x", 1, 1.0)))
+    with pytest.raises(UnsupportedTableError, match="version is 6"):
+        older.create_index("by_city", on="city")
+    assert table.indexes() == older.indexes() == ()
