@@ -65,7 +65,7 @@ class SecondaryEntries:
 
     def of_slice(self, file_slice: FileSlice) -> pa.Array:
         """The keys of the entries of a slice's records: string array."""
-        return self._keyed(self._rows(file_slice))
+        return _keyed(self._rows(file_slice))
 
     def cells_of(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
         """Cells that put the entries of the records of some slices: batches of ``CELLS``, one for each slice."""
@@ -95,21 +95,18 @@ class SecondaryEntries:
 
     def _of_group(self, old: FileSlice | None, new: FileSlice | None) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """The entries that go from a file group, and those that come."""
-        come, same = self._written(new)
-        gone = self._keyed(self._rows(old), without=same)
+        before, after = self._rows(old), self._rows(new)
+        if old is not None and new is not None and COMMIT_TIME in after.column_names:
+            # What the write has only copied has its entry.
+            is_copied = pc.fill_null(pc.not_equal(after[COMMIT_TIME], new.instant), False)
+            copied = after["key"].filter(is_copied).combine_chunks()
+            before = before.filter(pc.invert(pc.is_in(before["key"], value_set=copied)))
+            after = after.filter(pc.invert(is_copied))
+        gone, come = _keyed(before), _keyed(after)
         return (
             removals(gone.filter(pc.invert(pc.is_in(gone, value_set=come)))),
             _puts(come.filter(pc.invert(pc.is_in(come, value_set=gone)))),
         )
-
-    def _written(self, new: FileSlice | None) -> tuple[pa.Array, pa.Array]:
-        """The entries of the records that a write has written, and the record keys of those that it has only copied."""
-        rows = self._rows(new)
-        if new is None or rows.num_rows == 0 or COMMIT_TIME not in rows.column_names:
-            return self._keyed(rows), pa.array([], pa.string())
-        is_written = pc.equal(rows[COMMIT_TIME], new.instant)
-        copied = rows.filter(pc.invert(is_written))
-        return self._keyed(rows.filter(is_written)), copied["key"].combine_chunks()
 
     def _rows(self, file_slice: FileSlice | None) -> pa.Table:
         """Record keys (``key``) and values of the column (``value``) of a slice, with the times of the commits that wrote them."""
@@ -130,13 +127,11 @@ class SecondaryEntries:
             names.append(COMMIT_TIME)
         return pa.table(columns, names)
 
-    @staticmethod
-    def _keyed(rows: pa.Table, without: pa.Array | None = None) -> pa.Array:
-        """The keys of the entries of some rows, but those of some record keys."""
-        if without is not None and len(without):
-            rows = rows.filter(pc.invert(pc.is_in(rows["key"], value_set=without)))
-        keys, values = (rows[name].combine_chunks() for name in ("key", "value"))
-        return entry_keys(values, keys)
+
+def _keyed(rows: pa.Table) -> pa.Array:
+    """The keys of the entries of some rows."""
+    keys, values = (rows[name].combine_chunks() for name in ("key", "value"))
+    return entry_keys(values, keys)
 
 
 def kept_entries(

@@ -15,7 +15,7 @@ from rli_spark.sources.registration import register
 from rli_spark.streams.batch_writer import StreamMode
 from rli_spark.streams.write_stream import TagBy, write_stream
 from rli_spark.tasks import SparkTasks
-from rli_spark.verbs.bootstrap import bootstrap_index, migrate_index, verify_index
+from rli_spark.verbs.bootstrap import bootstrap_index, create_index, migrate_index, verify_index
 from rli_spark.verbs.by_condition import delete_where, update_where
 from rli_spark.verbs.cluster import cluster
 from rli_spark.verbs.delete import delete
@@ -33,6 +33,7 @@ __all__ = [
     "bootstrap_index",
     "changes",
     "cluster",
+    "create_index",
     "delete",
     "delete_where",
     "drop_partitions",

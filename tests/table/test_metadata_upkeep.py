@@ -172,16 +172,16 @@ def test_key_of_two_partitions_drops_locations(tmp_path: Path, caplog: pytest.Lo
 
 def test_unknown_partition_is_dropped_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table, path = opened("v9", tmp_path)
-    storage, name = opened_table(table).definition.storage, "secondary_index_by_note"
+    storage, name = opened_table(table).definition.storage, "expr_index_by_note"
     properties = load_properties(storage)
     definitions = load_index_definitions(storage, properties)
-    of_index = IndexDefinition(name, "secondary_index", columns=("note",), version="V2")
+    of_index = IndexDefinition(name, "expr_index", "lower", ("note",), version="V2")
     storage.write_bytes(
         properties.raw["hoodie.table.index.defs.path"], format_index_definitions([*definitions.values(), of_index])
     )
     listed = ",".join([*properties.metadata_partitions, name])
     save_properties(storage, properties.changed({Key.METADATA_PARTITIONS: listed}))
-    storage.write_bytes(f"{METADATA_FOLDER}/{name}/.secondary-index-by-note-0000-0_00000000000000002.log.1_0-0-0", b"")
+    storage.write_bytes(f"{METADATA_FOLDER}/{name}/.expr-index-by-note-0000-0_00000000000000002.log.1_0-0-0", b"")
     with caplog.at_level(logging.WARNING):
         updated(table, table.read())
     assert load_properties(storage).metadata_partitions == properties.metadata_partitions

@@ -185,7 +185,7 @@ def test_later_commits_hide_no_record(table: Table) -> None:
     assert scan.to_table()["id"].to_pylist() == ["a"]
 
 
-def test_lost_columns_drop_the_index(table: Table) -> None:
+def test_record_indexes_take_others_with_them(table: Table) -> None:
     table.upsert(rows(("a", "x", 1, "a@b")))
     table.create_index("by_email", on="email")
     table.metadata.disable(["record_index"])

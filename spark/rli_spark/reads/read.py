@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import reduce
 from typing import Final
@@ -24,6 +25,7 @@ from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.view.stored_types import slices_by_types
+from rli_spark.reads.by_value import distinct_values, narrowed
 from rli_spark.reads.filters import Condition, passing, require_portable
 from rli_spark.reads.hadoop_paths import hadoop_paths
 from rli_spark.reads.listing import listing_in_few_tasks
@@ -37,7 +39,7 @@ _CALENDAR: Final = {"datetimeRebaseMode": "CORRECTED"}
 them. Spark 3 would refuse those before 1582 and 1900."""
 
 
-def read(
+def read(  # noqa: PLR0913  (the choices of a read)
     spark: SparkSession,
     table: Table,
     columns: Sequence[str] | None = None,
@@ -45,6 +47,7 @@ def read(
     as_of: str | datetime | None = None,
     *,
     keys: DataFrame | None = None,
+    on: str | None = None,
     timeout: float = LOOKUP_SECONDS,
     query: Query | str = Query.SNAPSHOT,
 ) -> DataFrame:
@@ -62,7 +65,9 @@ def read(
             ``Table.read``. Files whose partition path or column statistics show that no record passes are not opened by
             Spark. Filters that follow on the frame itself are pushed into the files by Spark.
         as_of: an instant of the timeline, or a time; not with ``keys``, since the index knows the present alone.
-        keys: has the table's record-key columns; others are passed over.
+        keys: has the table's record-key columns; others are passed over. With ``on``, it has that column.
+        on: a column: the records that have one of the values of ``keys`` in it, each once. A secondary index of the column tells which
+            files hold them, as for filters.
         timeout: of the look-ups of ``keys``, as for ``tag``.
         query: as for ``Table.read``. File groups with log files are merged in Python tasks. Without effect with ``keys``: tables
             with an index have no log files.
@@ -77,6 +82,11 @@ def read(
             that reads them.
     """
     require_session_and_table(spark, table)
+    wanted = _Wanted(columns, filters, query)
+    if on is not None:
+        require_portable(filters)
+        values = distinct_values(keys, on)
+        return opened_table(table).told(as_of, lambda snapshot: _read_values(spark, snapshot, wanted, values))
     if keys is not None:
         if as_of is not None:
             raise InvalidInputError(
@@ -84,21 +94,26 @@ def read(
             )
         return _read_keys(table, keys, columns, filters, timeout)
     require_portable(filters)
-    return opened_table(table).told(as_of, lambda snapshot: _read_state(spark, snapshot, columns, filters, query))
+    return opened_table(table).told(as_of, lambda snapshot: _read_state(spark, snapshot, wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a caller wants of the records; see ``read``."""
+
+    columns: Sequence[str] | None
+    filters: str | Sequence[Condition | Sequence[Condition]] | None
+    query: Query | str
 
 
 def _read_state(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    columns: Sequence[str] | None,
-    filters: str | Sequence[Condition | Sequence[Condition]] | None,
-    query: Query | str,
+    spark: SparkSession, snapshot: Snapshot, wanted: _Wanted, live: Sequence[FileSlice] | None = None
 ) -> DataFrame:
     if snapshot.schema is None:
         return spark.createDataFrame([], StructType())
     full = with_meta_columns(snapshot.schema)
-    scan = snapshot.scan(columns, filters, query)
-    live = scan.matching_slices()
+    scan = snapshot.scan(wanted.columns, wanted.filters, wanted.query)
+    live = scan.matching_slices() if live is None else live
     names = scan.schema.names if scan.filter is None else _tested_names(scan.schema.names, scan.filter)
     types = pa.schema([full.field(name) for name in names])
     frame = _columns_of(_of_base_files(spark, snapshot, [one for one in live if not one.logs], full), names)
@@ -108,6 +123,18 @@ def _read_state(
     if scan.filter is not None:
         frame = passing(frame, scan.filter, types)
     return _columns_of(frame, scan.schema.names)
+
+
+def _read_values(spark: SparkSession, snapshot: Snapshot, wanted: _Wanted, values: DataFrame) -> DataFrame:
+    """The records that have one of some values in a column, the only one of ``values``."""
+    if snapshot.schema is None:
+        return spark.createDataFrame([], StructType())
+    [on] = values.columns
+    kind = snapshot.scan([on]).schema.field(on).type
+    live = snapshot.scan([on], narrowed(values, kind, wanted.filters), wanted.query).matching_slices()
+    names = snapshot.scan(wanted.columns).schema.names
+    found = _read_state(spark, snapshot, replace(wanted, columns=[*dict.fromkeys([*names, on])]), live)
+    return _columns_of(found.join(values, on, "left_semi"), names)
 
 
 def _of_base_files(spark: SparkSession, snapshot: Snapshot, live: Sequence[FileSlice], full: pa.Schema) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from rli import KeyMode, MigrationResult, Table, VerifyReport
+from rli import ColumnIndex, IndexUse, KeyMode, MigrationResult, Table, VerifyReport
 from rli.index.contract import LOOKUP_SECONDS
 from rli.table.table import opened_table
 from rli_spark.session.arguments import require_session_and_table
@@ -40,6 +40,22 @@ def migrate_index(
     return table.migrate_index(
         to, shards=shards, key_mode=key_mode, drop_old=drop_old, tasks=SparkTasks(spark), timeout=timeout
     )
+
+
+def create_index(
+    spark: SparkSession,
+    table: Table,
+    name: str,
+    on: str,
+    using: IndexUse | str = IndexUse.SECONDARY,
+    *,
+    expression: str | None = None,
+    wait: bool = True,
+    timeout: float | None = None,
+) -> ColumnIndex:
+    """Make an index on a column; see ``Table.create_index``. The driver builds it, from the files of the table."""
+    require_session_and_table(spark, table)
+    return table.create_index(name, on, using, expression=expression, wait=wait, timeout=timeout)
 
 
 def verify_index(spark: SparkSession, table: Table, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
