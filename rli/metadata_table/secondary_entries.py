@@ -20,11 +20,13 @@ from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.metadata.record_codec import encode_record
 from rli.hudi.metadata.records import SecondaryEntry
 from rli.hudi.metadata.secondary_keys import entry_keys, has_index_form, index_form
+from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.metadata_table.partition_change import PartitionChange
 from rli.model import FileGroupId
 from rli.tasks import InThreads
 from rli.view import paths
-from rli.view.file_slices import DataFile, FileSlice
+from rli.view.file_slices import DataFile, FileSlice, SeenInstants
+from rli.view.slice_readers import SliceReaders
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -32,13 +34,11 @@ _SLICES_AT_A_TIME: Final = 16
 """Whose entries are in memory."""
 
 
-def why_not_kept(definition: IndexDefinition | None, schema: pa.Schema | None, *, is_copy_on_write: bool) -> str:
+def why_not_kept(definition: IndexDefinition | None, schema: pa.Schema | None) -> str:
     """Why rli does not keep a secondary index with the records of a schema; "" if it does."""
     column = indexed_column(definition)
     if column is None:
         return "the index has a form that rli does not keep"
-    if not is_copy_on_write:
-        return "rli keeps no secondary index of a merge-on-read table"
     if schema is None:
         return ""
     if schema.names.count(column) != 1:
@@ -88,10 +88,13 @@ class SecondaryEntries:
             )
             for stat in change.written
         }
+        appended = [_appended(instant, stat) for stat in change.appended]
         groups: list[FileGroupId] = sorted({*before, *written})
         parts = list(InThreads().run(lambda group: self._of_group(before.get(group), written.get(group)), groups))
-        # A record that goes from one file group to another keeps its entry.
-        return PartitionChange(self.partition, [*(gone for gone, _ in parts), *(come for _, come in parts)])
+        # A record that goes from one file group to another keeps its entry. What a log file changes leaves entries behind: to
+        # know the former values, the whole file group would have to be read.
+        come = [*(new for _, new in parts), *self.cells_of(appended)]
+        return PartitionChange(self.partition, [*(gone for gone, _ in parts), *come])
 
     def _of_group(self, old: FileSlice | None, new: FileSlice | None) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """The entries that go from a file group, and those that come."""
@@ -113,7 +116,7 @@ class SecondaryEntries:
         names = ["key", "value"]
         if file_slice is None:
             return pa.table([pa.array([], pa.string())] * len(names), names)
-        with self.snapshot.reader(file_slice) as reader:
+        with SliceReaders(self.snapshot.table, self.schema).open(file_slice) as reader:
             keys = self.snapshot.key_columns(reader.schema)
             fields = {field.name: field for field in keys.schema}
             fields |= {self.column: self.schema.field(self.column)}
@@ -146,6 +149,12 @@ def kept_entries(
     return {
         name: SecondaryEntries(name, column, snapshot, schema) for name, column in found.items() if column is not None
     }
+
+
+def _appended(instant: str, stat: WriteStat) -> FileSlice:
+    """The log file of a write alone, where it is before it is in the table."""
+    file = DataFile(paths.unpublished_file(instant, stat.path), stat.file_size)
+    return FileSlice(stat.group, instant, None, (file,), SeenInstants(frozenset([instant]), None, None, frozenset()))
 
 
 _ENTRY: Final = encode_record(SecondaryEntry())

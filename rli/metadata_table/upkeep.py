@@ -151,9 +151,8 @@ class Upkeep:
     def _always(self) -> KeptPartitions:
         """What becomes of the partitions with every change."""
         kept = KeptPartitions.of(self._reader, self._definitions, self._scope)
-        is_copy_on_write = self._snapshot.table.properties.is_copy_on_write
         reasons = {
-            name: why_not_kept(self._definitions.get(name), self._schema_after, is_copy_on_write=is_copy_on_write)
+            name: why_not_kept(self._definitions.get(name), self._schema_after)
             for name in kept.kept
             if kind_of(name) is PartitionKind.SECONDARY_INDEX
         }

@@ -87,7 +87,7 @@ def _secondary(partition: str, column: str, snapshot: Snapshot, scope: Scope) ->
             remedy="check the name; a table that was never written has no columns yet",
         )
     definition = secondary_index(partition, column)
-    reason = why_not_kept(definition, schema, is_copy_on_write=True)
+    reason = why_not_kept(definition, schema)
     if reason:
         raise InvalidInputError(
             f"a column cannot have a secondary index: column={column} ({reason})",
@@ -100,8 +100,6 @@ def _why_no_secondary(snapshot: Snapshot, scope: Scope) -> str:
     properties = snapshot.table.properties
     if properties.version < _FIRST_VERSION_OF_SECONDARY:
         return f"its version is {properties.version}, and Hudi has these indexes from version {_FIRST_VERSION_OF_SECONDARY} on"
-    if not properties.is_copy_on_write:
-        return "it is merge-on-read"
     return "" if scope is Scope.GLOBAL else "its record keys are unique in their partition alone"
 
 

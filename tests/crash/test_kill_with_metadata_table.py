@@ -79,6 +79,8 @@ def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """A folder with a table and its index; not changed by any test."""
     table = unpack_metadata_table(request.param, tmp_path_factory.mktemp("template"))
     open_table(table).index.bootstrap(f"lmdb://{table.parent}/index")
+    if request.param == "v9":
+        _opened(table).create_index("by_note", on="note")
     for key in ("one", "two", "three"):
         _upsert(_opened(table), key)
     return table

@@ -100,6 +100,33 @@ def test_all_operations_keep_the_index(table: Table) -> None:
     assert table.history()[-1].operation == "UPSERT"
 
 
+def test_log_files_keep_the_index(tmp_path: Path) -> None:
+    table = create_table(
+        tmp_path / "t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        table_type="merge_on_read",
+        maintenance=False,
+    )
+    turn_into_version_9(table)
+    table.insert(rows(("a", "x", 1, "a@b"), ("b$", "x", 1, None), ("c", "y", 1, "c")))
+    table.create_index("by_email", on="email")
+    assert table.upsert(rows(("a", "x", 2, "new"), ("b$", "x", 2, "q$\\"))).files_appended == 1
+    table.update_where("id = 'c'", {"email": "'d'", "ts": "ts + 1"})
+    table.upsert(rows(("a", "y", 3, "moved"), ("e", "z", 1, "new")))
+    table.delete(["c"])
+    everything = table.read().to_pylist()
+    assert {*entries(table, "secondary_index_by_email")} >= {(row["email"], row["id"]) for row in everything}
+    for value in ("a@b", "new", "q$\\", "moved", "c", "d"):
+        expected = sorted(row["id"] for row in everything if row["email"] == value)
+        assert sorted(table.get(where={"email": [value]})["id"].to_pylist()) == expected, value
+    # The file of the new record has no log file.
+    assert table.scan(filters="email = 'nobody'").explain().files.pruned[PruningStep.SECONDARY_INDEX] >= 1
+    assert table.indexes()[0].state is ColumnIndexState.VALID
+    assert [found for found in table.metadata.verify() if found.partition.startswith("secondary")] == []
+
+
 def test_undone_commits_hide_no_record(table: Table) -> None:
     table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b")))
     kept = table.savepoint()
