@@ -7,8 +7,9 @@ So the client does not, and what is repeated here is told apart by a token that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 import obstore
@@ -16,10 +17,11 @@ from obstore.exceptions import AlreadyExistsError, NotSupportedError, Preconditi
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from rli.errors import UnsupportedTableError
+from rli.storage.contract import Versioned
 from rli.storage.object_errors import as_os_errors
 
 if TYPE_CHECKING:
-    from obstore import PutMode, UpdateVersion
+    from obstore import ObjectMeta, PutMode, PutResult, UpdateVersion
 
     from rli.storage.buckets import ObjectStores
 
@@ -48,6 +50,16 @@ def until_answered(call: Callable[[], T]) -> T:
 
 def _is_no_answer(error: BaseException) -> bool:
     return isinstance(error, OSError) and not isinstance(error, FileNotFoundError | PermissionError)
+
+
+def version_of(meta: ObjectMeta | PutResult) -> UpdateVersion:
+    """The version of an object, for a write in its place."""
+    version: UpdateVersion = {}
+    if meta["e_tag"] is not None:
+        version["e_tag"] = meta["e_tag"]
+    if meta["version"] is not None:
+        version["version"] = meta["version"]
+    return version
 
 
 class ConditionalWrites:
@@ -98,6 +110,32 @@ class ConditionalWrites:
             except (PreconditionError, AlreadyExistsError, FileNotFoundError):
                 return False
             return True
+
+    def read(self, path: str) -> Versioned | None:
+        """An object with its version; None if there is no object."""
+        with as_os_errors(path):
+            try:
+                found = obstore.get(self._store, path)
+                return Versioned(bytes(found.bytes()), version_of(found.meta))
+            except FileNotFoundError:
+                return None
+
+    def write(self, path: str, content: bytes, replaced: Versioned | None) -> Versioned | None:
+        """Write an object in place of the version that was read; see ``Storage.write_versioned``.
+
+        Raises:
+            UnsupportedTableError: the store does not heed conditions.
+        """
+        self.require()
+        condition: Any = "create" if replaced is None else replaced.version
+        return until_answered(lambda: self._write_once(path, content, condition))
+
+    def _write_once(self, path: str, content: bytes, condition: PutMode) -> Versioned | None:
+        with as_os_errors(path), suppress(PreconditionError, AlreadyExistsError, FileNotFoundError):
+            return Versioned(content, version_of(obstore.put(self._once, path, content, mode=condition)))
+        # A write whose answer was lost has lost against itself.
+        found = self.read(path)
+        return found if found is not None and found.content == content else None
 
     def _is_own(self, path: str, token: str) -> bool:
         try:

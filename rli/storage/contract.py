@@ -14,6 +14,8 @@ from typing import ClassVar, Final, NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
+from rli.errors import UnsupportedTableError
+
 _DELETED_AT_ONCE: Final = 16
 
 
@@ -28,6 +30,19 @@ class Draft:
 
     path: str
     version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """The content of a file, with the version by which the storage tells it from any other content.
+
+    Attributes:
+        content: of the file.
+        version: for a write in its place; of use to the storage alone.
+    """
+
+    content: bytes
+    version: object
 
 
 class FileChanges(ABC):
@@ -50,6 +65,15 @@ class FileChanges(ABC):
     @abstractmethod
     def create(self, path: str, content: bytes) -> bool:
         """Write a file unless one exists, in one step; returns whether it was written."""
+
+    def read_versioned(self, path: str) -> Versioned | None:
+        """A file with its version; None if there is no file. By default, a storage has no versions."""
+        raise no_versions(path)
+
+    def write_versioned(self, path: str, content: bytes, replaced: Versioned | None) -> Versioned | None:
+        """Write a file in place of that version, or where there is none; see ``Storage.write_versioned``."""
+        del content, replaced
+        raise no_versions(path)
 
     @abstractmethod
     def draft(self, path: str, content: bytes) -> Draft:
@@ -153,3 +177,11 @@ class OpenedStorage(NamedTuple):
     root: str
     changes: FileChanges
     read_ranges: Callable[[str, Sequence[range]], list[pa.Buffer]] | None = None
+
+
+def no_versions(path: str) -> UnsupportedTableError:
+    """The error of a storage that gives files no versions."""
+    return UnsupportedTableError(
+        f"files have no versions here: path={path}",
+        remedy="only object stores write a file in place of a version of it",
+    )

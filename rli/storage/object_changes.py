@@ -9,7 +9,7 @@ import obstore
 
 from rli.storage.buckets import ObjectStores, key_of
 from rli.storage.conditional_writes import ConditionalWrites
-from rli.storage.contract import Draft, FileChanges
+from rli.storage.contract import Draft, FileChanges, Versioned
 from rli.storage.object_deletions import delete_objects
 from rli.storage.object_errors import as_os_errors
 from rli.storage.publications import Publications
@@ -44,6 +44,12 @@ class ObjectChanges(FileChanges):
 
     def create(self, path: str, content: bytes) -> bool:
         return self._writes.create(key_of(path), content)
+
+    def read_versioned(self, path: str) -> Versioned | None:
+        return self._writes.read(key_of(path))
+
+    def write_versioned(self, path: str, content: bytes, replaced: Versioned | None) -> Versioned | None:
+        return self._writes.write(key_of(path), content, replaced)
 
     def draft(self, path: str, content: bytes) -> Draft:
         return self._publications.draft(key_of(path), content)

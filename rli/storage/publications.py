@@ -29,13 +29,13 @@ import obstore
 
 from rli.errors import CorruptTableError
 from rli.json_text import parse_json
-from rli.storage.conditional_writes import ConditionalWrites, until_answered
+from rli.storage.conditional_writes import ConditionalWrites, until_answered, version_of
 from rli.storage.contract import Draft
 from rli.storage.object_deletions import delete_objects
 from rli.storage.object_errors import as_os_errors
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta, UpdateVersion
+    from obstore import UpdateVersion
 
     from rli.storage.buckets import ObjectStores
 
@@ -199,7 +199,7 @@ class Publications:
                 content = bytes(found.bytes())
             except FileNotFoundError:
                 return None, {}
-        return _Decision.from_json(content, path), _version_of(found.meta)
+        return _Decision.from_json(content, path), version_of(found.meta)
 
     def _exists(self, path: str) -> bool:
         with as_os_errors(path):
@@ -208,15 +208,6 @@ class Publications:
             except FileNotFoundError:
                 return False
             return True
-
-
-def _version_of(meta: ObjectMeta) -> UpdateVersion:
-    version: UpdateVersion = {}
-    if meta["e_tag"] is not None:
-        version["e_tag"] = meta["e_tag"]
-    if meta["version"] is not None:
-        version["version"] = meta["version"]
-    return version
 
 
 def _content_path(path: str, token: str) -> str:

@@ -14,7 +14,7 @@ from pyarrow import fs
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.errors import CorruptTableError
-from rli.storage.contract import Draft, FileChanges, OpenedStorage
+from rli.storage.contract import Draft, FileChanges, OpenedStorage, Versioned
 from rli.storage.local_files import ancestors, is_temporary
 from rli.storage.opening import open_location
 
@@ -173,6 +173,23 @@ class Storage:
     def create(self, path: str, content: bytes) -> bool:
         """Write a file unless one exists, in one step; returns whether it was written."""
         return self._changes.create(self._own_file(path), content)
+
+    def read_versioned(self, path: str) -> Versioned | None:
+        """A file of an object store with its version; None if there is no file."""
+        return self._changes.read_versioned(self._own_file(path))
+
+    def write_versioned(self, path: str, content: bytes, replaced: Versioned | None) -> Versioned | None:
+        """Write a file of an object store in place of the version that was read.
+
+        Args:
+            path: of the file.
+            content: that no other write has: by it, a write is found whose answer was lost.
+            replaced: what was read; None where there was no file.
+
+        Returns:
+            The new version; None if another write came first.
+        """
+        return self._changes.write_versioned(self._own_file(path), content, replaced)
 
     def draft(self, path: str, content: bytes) -> Draft:
         """Write a file that ``publish`` can give its name. There is no file at the path yet."""
