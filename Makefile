@@ -137,12 +137,12 @@ UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --g
 
 .PHONY: lock
 lock: $(VENV)/.dev ## Write requirements/*.lock again (LOCK_ARGS=--upgrade takes newer versions)
-	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra metrics --group dev --constraint requirements/spark35.txt \
+	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra zookeeper --extra metrics --group dev --constraint requirements/spark35.txt \
 		-o requirements/dev.lock
-	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra metrics --group build --constraint requirements/dev.lock \
+	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra zookeeper --extra metrics --group build --constraint requirements/dev.lock \
 		-o requirements/runtime.lock
-	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra metrics --group spark4 -o requirements/spark4.lock
-	$(UV_COMPILE) --extra fsspec --extra objects --extra redis --extra hbase --extra metrics --group unit --constraint requirements/dev.lock \
+	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra zookeeper --extra metrics --group spark4 -o requirements/spark4.lock
+	$(UV_COMPILE) --extra fsspec --extra objects --extra redis --extra hbase --extra zookeeper --extra metrics --group unit --constraint requirements/dev.lock \
 		-o requirements/unit.lock
 
 .PHONY: clean

@@ -20,6 +20,7 @@ from rli.cli.commands import (
     housekeeping,
     index,
     lease,
+    lock,
     metadata,
     overwrite,
     read,
@@ -110,6 +111,7 @@ report.register(app)
 index.register(app)
 metadata.register(app)
 lease.register(app)
+lock.register(app)
 doctor.register(app)
 capacity.register(app)
 advise.register(app)

@@ -8,7 +8,7 @@ from typing import Final
 
 from rli.commit.lease_breaking import lease_holder
 from rli.commit.torn import torn_commits
-from rli.coordination.heartbeats import is_fresh, seconds_since_beat
+from rli.coordination.heartbeats import Heartbeats
 from rli.coordination.liveness import Holding
 from rli.coordination.of_table import coordination_of
 from rli.findings import Finding, Verdict
@@ -88,12 +88,13 @@ def _pending(snapshot: Snapshot, instant: Instant, sign: Holding | None) -> Find
             "restore it from a backup. If the power went off, write to the table: the next write rolls back a torn commit, "
             "unless a savepoint keeps it",
         )
-    return _of_other_engine(seconds_since_beat(snapshot.table.storage, instant.time), detail)
+    return _of_other_engine(Heartbeats.of(snapshot.table), instant, detail)
 
 
-def _of_other_engine(since_beat: float | None, detail: str) -> Finding:
+def _of_other_engine(heartbeats: Heartbeats, instant: Instant, detail: str) -> Finding:
+    since_beat = heartbeats.seconds_since(instant.time)
     beat = "none" if since_beat is None else f"{since_beat:.0f}s ago"
-    if since_beat is not None and is_fresh(since_beat):
+    if since_beat is not None and heartbeats.is_recent(since_beat):
         return Finding("writers", Verdict.OK, f"a writer of Hudi is at work: {detail} heartbeat={beat}")
     return Finding(
         "writers",

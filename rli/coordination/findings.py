@@ -7,7 +7,7 @@ from typing import Final
 
 from rli.errors import UnsupportedTableError
 from rli.findings import Finding, Verdict, problem
-from rli.hudi.lock_settings import FILE_EXPIRY, PROVIDER, LockSettings
+from rli.hudi.lock_settings import FILE_EXPIRY, PROVIDER, FileLockSettings, chosen_lock, lock_settings
 from rli.hudi.timeline.instant import Instant
 from rli.view.snapshot import Snapshot
 
@@ -31,20 +31,22 @@ def lock_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """
     raw = snapshot.table.properties.raw
     try:
-        lock = LockSettings.of(raw, snapshot.table.location)
+        lock = lock_settings(raw, snapshot.table.location)
     except UnsupportedTableError as error:
         yield problem("lock", error)
         return
     recent = snapshot.timeline.completed_writes[-_RECENT:]
     foreign = [write for write in recent if not snapshot.change(write).is_native]
     if lock is not None:
-        yield Finding("lock", Verdict.OK, f"shared with writers of Hudi: provider={lock.provider}")
-        if 0 < lock.file_expiry < _SHORT_EXPIRY_SECONDS:
+        yield Finding(
+            "lock", Verdict.OK, f"shared with writers of Hudi: provider={lock.provider} lock={chosen_lock(raw)}"
+        )
+        if isinstance(lock, FileLockSettings) and 0 < lock.expiry < _SHORT_EXPIRY_SECONDS:
             yield Finding(
                 "lock",
                 Verdict.WARNING,
                 "Hudi does not renew its lock file: a commit of Hudi that takes longer than the expiry loses the lock, and "
-                f"publishes beside others: {FILE_EXPIRY}={lock.file_expiry // 60}",
+                f"publishes beside others: {FILE_EXPIRY}={lock.expiry // 60}",
                 f"set it to 0 (never), or to more minutes than any commit takes: {_HOW_TO}",
             )
     elif foreign and len(foreign) < len(recent):

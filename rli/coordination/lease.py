@@ -7,7 +7,6 @@ do when it wakes up is for its successor to prevent (``rli.commit.recovery``), n
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from typing import Final
 from rli.coordination.contract import LeaseHolder, NewLife
 from rli.coordination.lease_queue import LeaseQueue
 from rli.coordination.liveness import Holding, Watch
+from rli.coordination.renewal import Renewal
 from rli.coordination.shared_records import SharedRecords, life_of
 from rli.errors import (
     CorruptIndexError,
@@ -24,7 +24,6 @@ from rli.errors import (
     LeaseBusyError,
     LeaseLostError,
     RliError,
-    StoreUnavailableError,
 )
 from rli.processes import ProcessId
 from rli.settings import DEFAULT_LEASE_SECONDS
@@ -68,8 +67,7 @@ class HeldLease:
         self._displaced: tuple[str, ...] = ()
         self._is_left = False
         self._may_be_held = False
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._renew_until_ended, name=f"rli {name}", daemon=True)
+        self._renewal = Renewal(seconds / _RENEWALS_PER_TERM, self._renew, name)
 
     @property
     def displaced(self) -> tuple[str, ...]:
@@ -86,12 +84,12 @@ class HeldLease:
         self._may_be_held = True
         try:
             self._may_be_held = self._records.compare_and_set(self._name, over, self._content())
-            # Only now: a thread starts once, and ``take`` may be called many times before it succeeds.
+            # Only now: they begin once, and ``take`` may be called many times before it succeeds.
             if self._may_be_held:
-                self._thread.start()
+                self._renewal.begin()
         except BaseException:
             # The answer may be lost and the record taken, or the thread be about to run, without a caller that knows.
-            self._ended.set()
+            self._renewal.end()
             with suppress(OSError, RliError):
                 self._give_back()
             self._may_be_held = False
@@ -130,11 +128,8 @@ class HeldLease:
         """
         if not self._may_be_held:
             return False
-        # The thread ends first. Otherwise it could renew the record between the reading and the removal here.
-        self._ended.set()
-        # An interruption may come between the taking of the record and the start of the thread.
-        if self._thread.is_alive():
-            self._thread.join()
+        # The renewals end first. Otherwise one of them could come between the reading and the removal here.
+        self._renewal.end()
         for _ in range(_MOST_RELEASES - 1):
             # Else one hiccup of a disk would keep all others waiting until the record lapses.
             with suppress(OSError):
@@ -148,17 +143,11 @@ class HeldLease:
         own = self._own_record()
         return own is not None and self._records.compare_and_set(self._name, own, None)
 
-    def _renew_until_ended(self) -> None:
-        while not self._ended.wait(self._seconds / _RENEWALS_PER_TERM):
-            try:
-                own = self._own_record()
-                if own is None:
-                    return
-                self._records.compare_and_set(self._name, own, self._content())
-            except (StoreUnavailableError, OSError):
-                continue  # the next round may reach it; if none does in time, the record lapses
-            except RliError:
-                return  # the index is gone, and the write itself will say so
+    def _renew(self) -> None:
+        own = self._own_record()
+        # If the record is another one's, the holder's next check says so.
+        if own is not None:
+            self._records.compare_and_set(self._name, own, self._content())
 
     def _own_record(self) -> bytes | None:
         stored = self._records.read_control(self._name)

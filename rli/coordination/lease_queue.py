@@ -82,7 +82,7 @@ class LeaseQueue:
 
     def has_taken(self, displaced: tuple[str, ...]) -> None:
         """The caller holds the lease now, perhaps in place of writers that did not release it."""
-        metrics.LEASE_SECONDS.add(self.seconds)
+        metrics.LEASE_SECONDS.add(self.seconds, awaited="lease")
         if displaced:
             events.LEASE_TAKEN_OVER.log(writer=self._writer, displaced=displaced, seconds=self.seconds)
 

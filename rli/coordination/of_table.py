@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rli.coordination.contract import Liveness, MutualExclusion, Writers
+from rli.coordination.eager_writers import require_no_eager
 from rli.coordination.heartbeats import Heartbeats
 from rli.coordination.lease import TableLease
 from rli.coordination.locks.locked_lease import LockedLease
@@ -48,9 +49,8 @@ def coordination_of(table: TableDefinition, index: TableIndex) -> Coordination:
     exclusion: MutualExclusion = lease
     heartbeats = None
     if is_lock_named(table.properties.raw):
-        exclusion = LockedLease(lease, partial(present_lock, table))
-        has_metadata_table = bool(table.properties.metadata_partitions)
-        heartbeats = Heartbeats(table.storage, has_metadata_table=has_metadata_table)
+        heartbeats = Heartbeats.of(table)
+        exclusion = LockedLease(lease, partial(present_lock, table), partial(require_no_eager, table, heartbeats))
     return Coordination(
         exclusion=exclusion,
         writers=RegisteredWriters(table.storage, records, liveness, settings.index_generation, heartbeats),

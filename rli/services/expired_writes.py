@@ -7,7 +7,7 @@ write, and all instants after it, for ever.
 
 from __future__ import annotations
 
-from rli.coordination.heartbeats import Heartbeats, is_silent
+from rli.coordination.heartbeats import Heartbeats
 from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action, Instant
@@ -23,7 +23,7 @@ from rli.view.snapshot import Snapshot
 
 
 def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
-    """Roll back pending commits of dead writers of Hudi (see ``is_silent``); each is logged as any rollback.
+    """Roll back pending commits of dead writers of Hudi (see ``Heartbeats.is_silent``); each is logged as any rollback.
 
     Args:
         table: the table; the caller holds the lease and the lock.
@@ -43,7 +43,7 @@ def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
         table.storage.delete_folder(marker_folder(instant.time))
         drop_pending_deltacommit(table.storage, table.timeline_layout, instant.time)
         ROLLBACK.finish(rollback, fence)
-        Heartbeats(table.storage, has_metadata_table=bool(table.properties.metadata_partitions)).remove(instant.time)
+        Heartbeats.of(table).remove(instant.time)
 
 
 def is_at_work(table: TableDefinition, instant: Instant) -> bool:
@@ -57,7 +57,7 @@ def is_at_work(table: TableDefinition, instant: Instant) -> bool:
     if table.storage.exists(paths.announcement(instant.time, instant.action)):
         return False
     pending_paths = TableInstant(table, instant.time, instant.action).pending_paths
-    return not is_silent(table.storage, pending_paths, instant.time)
+    return not Heartbeats.of(table).is_silent(pending_paths, instant.time)
 
 
 def expired_writes(table: TableDefinition) -> list[Instant]:
@@ -68,6 +68,7 @@ def expired_writes(table: TableDefinition) -> list[Instant]:
     told = {Action.COMMIT, Action.DELTA_COMMIT} if names_commits else {Action.COMMIT}
     if any(instant.action == Action.ROLLBACK for instant in pending):
         return []
+    heartbeats = Heartbeats.of(table)
     return [
         instant
         for instant in pending
@@ -77,7 +78,7 @@ def expired_writes(table: TableDefinition) -> list[Instant]:
         and not table.storage.exists(paths.work_folder(instant.time))
         # A commit of rli that lost its completed file is for ``rli.commit.torn``, or for an operator.
         and not table.storage.exists(paths.journal_folder(instant.time))
-        and is_silent(table.storage, TableInstant(table, instant.time, instant.action).pending_paths, instant.time)
+        and heartbeats.is_silent(TableInstant(table, instant.time, instant.action).pending_paths, instant.time)
     ]
 
 

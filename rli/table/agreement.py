@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from rli.errors import SettingsError
-from rli.hudi.lock_settings import chosen_lock
+from rli.hudi.lock_settings import chosen_lock, lock_properties
 from rli.hudi.schema import written_schema
 from rli.index.any_index import facts_of
 from rli.index.registry import index_kind
@@ -77,7 +77,7 @@ class Wanted:
         if "metadata" in self.options:
             yield "metadata", *self._partitions(table)
         if "lock" in self.options:
-            yield "lock", self.options["lock"], chosen_lock(properties.raw)
+            yield "lock", chosen_lock(lock_properties(self.options["lock"])), chosen_lock(properties.raw)
         yield from self._compared_settings(table.settings)
         yield from self._compared_schema(table.schema if self.schema is not None else None)
         if any(self.options.get(name) is not None for name in OF_INDEX):

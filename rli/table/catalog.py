@@ -148,7 +148,7 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         url_encode=options.get("url_encode_partitions", False),
         table_type=wanted_type(options),
         create_schema=None if wanted.schema is None else to_avro(written_schema(wanted.schema), table_name),
-    ).changed(properties_of_lock(options))
+    ).changed(properties_of_lock(options, storage))
     partitions = wanted_partitions(options, index_url)
     if partitions is not None:
         partitions.require_supported(properties)

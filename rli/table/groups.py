@@ -100,6 +100,10 @@ class TableGroups:
         """As ``maintenance.set_tombstones``."""
         self.maintenance.set_tombstones(tombstones, timeout=timeout)
 
+    def set_lock(self, lock: str, *, timeout: float | None = None) -> None:
+        """As ``maintenance.set_lock``."""
+        self.maintenance.set_lock(lock, timeout=timeout)
+
     def bootstrap_index(
         self,
         url: str | None = None,

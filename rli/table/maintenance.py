@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 
+from rli.coordination.locks.of_properties import require_usable_lock
 from rli.errors import InvalidInputError
+from rli.hudi.java_properties import format_properties
+from rli.hudi.lock_settings import lock_changes, lock_properties
+from rli.hudi.properties import PROPERTIES_PATH
 from rli.model import CommitResult, Step
 from rli.services.archive import ArchiveResult, archive, foretold_archive
 from rli.services.clean import CleanResult, clean, foretold_clean
@@ -181,6 +185,31 @@ class TableMaintenance:
             SettingsError: it is neither.
         """
         self._change_settings("change of the tombstones", {"tombstones": parse_tombstones(tombstones)}, timeout)
+
+    def set_lock(self, lock: str, *, timeout: float | None = None) -> None:
+        """Give the table another lock, which commits share with writers of Hudi. Do this while no writer of Hudi is at work.
+
+        Writes of rli that are under way are repeated, or follow at their next attempt.
+
+        Args:
+            lock: as the option of ``create_table``. Properties of the same provider stay, such as its expiry.
+            timeout: as for ``clean``.
+
+        Raises:
+            SettingsError: there is no such choice, or a library is not installed.
+            UnsupportedTableError: Hudi has no such lock for tables on this storage, or rli refuses the present lock: then change
+                ``.hoodie/hoodie.properties`` by hand.
+
+        Example:
+            >>> import rli
+            >>> rli.open_table("trips").set_lock("filesystem")
+        """
+        require_usable_lock(self._opened.definition.storage, lock_properties(lock))
+        with self._opened.service("change of the lock", patience(timeout)) as (definition, fence):
+            properties = definition.reloaded().properties
+            changed = properties.changed(lock_changes(properties.raw, lock))
+            fence.replace(PROPERTIES_PATH, format_properties(changed.raw))
+        self._opened.reloaded()
 
     def _change_settings(self, service: str, changes: Mapping[str, object], timeout: float | None) -> None:
         stored = load_definition(self._opened.definition.storage)

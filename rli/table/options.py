@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict
 
+from rli.coordination.locks.of_properties import require_usable_lock
 from rli.durations import parse_duration
 from rli.errors import SettingsError
 from rli.hudi.lock_settings import NO_LOCK, lock_properties
@@ -13,6 +14,7 @@ from rli.index.registry import index_kind
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange, TableType
 from rli.services.metadata_births import NewPartitions
 from rli.settings import DEFAULT_TOMBSTONES, MEBIBYTE, Maintenance
+from rli.storage import Storage
 
 _TARGET_FILE_SIZE: Final = 120 * MEBIBYTE
 _OFF: Final = "off"
@@ -45,7 +47,9 @@ class TableOptions(TypedDict, total=False):
             index. "table": in the table's folder, in an object store or on a file system that several hosts have
             mounted; each host then has an index of its own, at ``index`` or where it says when it opens the table.
         lock: the lock that commits of rli share with writers of Hudi. "lease" (default): none, so no other engine may write while
-            rli does. "filesystem": the lock of Hudi's ``FileSystemBasedLockProvider``. See docs/how-to/beside-hudi-writers.md.
+            rli does. "filesystem", "storage" (object stores) or "zookeeper://host:port,host:port/base/path?key=NAME": the lock of
+            Hudi's ``FileSystemBasedLockProvider``, ``StorageBasedLockProvider`` or ``ZookeeperBasedLockProvider``. See
+            docs/how-to/beside-hudi-writers.md.
         durability: what an acknowledged commit survives. "disk" (default): a power cut. "os": the death of every
             process, but no power cut, after which the last commits may be gone.
         maintenance: what writers do for the table after their commits: clean, archive, cluster small files. False:
@@ -110,9 +114,20 @@ def given_settings(options: TableOptions) -> dict[str, Any]:
     return given
 
 
-def properties_of_lock(options: TableOptions) -> dict[str, str]:
-    """Hudi's properties of the wanted lock; raises ``SettingsError`` if there is no such choice."""
-    return lock_properties(options.get("lock", NO_LOCK))
+def properties_of_lock(options: TableOptions, storage: Storage) -> dict[str, str]:
+    """Hudi's properties of the wanted lock.
+
+    Args:
+        options: of the table.
+        storage: of the table.
+
+    Raises:
+        SettingsError: there is no such choice, or a library is not installed.
+        UnsupportedTableError: Hudi has no such lock for tables on this storage.
+    """
+    properties = lock_properties(options.get("lock", NO_LOCK))
+    require_usable_lock(storage, properties)
+    return properties
 
 
 def wanted_type(options: TableOptions) -> str:

@@ -166,6 +166,9 @@ LOCK_WAITING: Final = _event(
 LOCK_LEFT: Final = _event(
     "lock.left", logging.WARNING, "the lock that writers of Hudi take, too, could not be released; the next write replaces it", "cause",
 )  # fmt: skip
+LOCK_UNAUDITED: Final = _event(
+    "lock.unaudited", logging.WARNING, "the audit of the lock that writers of Hudi take, too, could not be written", "file", "cause",
+)  # fmt: skip
 TURN_TAKEN: Final = _event(
     "turn.taken", logging.INFO, "other writes let this one go first, because it was in conflict several times",
     "table", "turn", "seconds",

@@ -103,7 +103,10 @@ WRITTEN_BYTES: Final = _counter("rli.written_bytes", "By", "Size of the base fil
 WRITE_SECONDS: Final = _durations("rli.write.duration", "Duration of a committed write with all attempts", "operation")
 STEP_SECONDS: Final = _durations("rli.write.step.duration", "Duration of a step of a committed write", "step")
 RETRIES: Final = _counter("rli.write.retries", "{attempt}", "Attempts to write that were repeated", "reason")
-LEASE_SECONDS: Final = _durations("rli.lease.wait", "Time from asking for the lease of a table until it is held")
+LEASE_SECONDS: Final = _durations(
+    "rli.lease.wait", "Time from asking for the lease, or for the lock of Hudi's writers, until it is held", "awaited"
+)
+LOCK_SECONDS: Final = _durations("rli.lock.held", "Time for which a process holds the lock of Hudi's writers")
 RECOVERED_WRITERS: Final = _counter(
     "rli.recovered_writers", "{writer}", "Dead writers that were cleared up after", "outcome"
 )

@@ -11,10 +11,15 @@ from typing import Final
 
 import pytest
 
+from rli.coordination.contract import MutualExclusion
 from rli.coordination.locks.contract import HeldLock
 from rli.coordination.locks.file_lock import FileLock
+from rli.coordination.locks.storage_lock import StorageLock
 from rli.errors import LeaseBusyError, LeaseLostError
+from rli.hudi.lock_settings import StorageLockSettings
+from rli.storage import Storage
 from tests.support.exclusions import Parties, behind_a_lease, lease_of
+from tests.support.object_store import ObjectStore
 
 pytestmark = pytest.mark.invariant("P55")
 
@@ -34,7 +39,7 @@ class Exclusion:
     remove: Callable[[], None]
 
 
-def _lease(folder: Path) -> Exclusion:
+def _lease(folder: Path, _server: ObjectStore) -> Exclusion:
     def remove() -> None:
         for record in folder.rglob("lease.*"):
             record.unlink()
@@ -42,16 +47,29 @@ def _lease(folder: Path) -> Exclusion:
     return Exclusion(lambda _: lease_of(folder / "shared"), remove)
 
 
-def _file(folder: Path) -> Exclusion:
+def _file(folder: Path, _server: ObjectStore) -> Exclusion:
     return Exclusion(lambda party: behind_a_lease(FileLock(folder, 0, party), folder / party), (folder / "lock").unlink)
 
 
-KINDS: Final[Mapping[str, Callable[[Path], Exclusion]]] = {"lease": _lease, "file": _file}
+def _storage(folder: Path, server: ObjectStore) -> Exclusion:
+    table = Storage(f"s3://{server.new_bucket()}/t", server.options)
+
+    def of(party: str) -> MutualExclusion:
+        return behind_a_lease(StorageLock(table, StorageLockSettings(300, 30), party), folder / party)
+
+    return Exclusion(of, lambda: table.delete_files([".hoodie/.locks/table_lock.json"]))
+
+
+KINDS: Final[Mapping[str, Callable[[Path, ObjectStore], Exclusion]]] = {
+    "lease": _lease,
+    "file": _file,
+    "storage": _storage,
+}
 
 
 @pytest.fixture(params=KINDS)
-def exclusion(request: pytest.FixtureRequest, tmp_path: Path) -> Exclusion:
-    return KINDS[request.param](tmp_path)
+def exclusion(request: pytest.FixtureRequest, tmp_path: Path, object_store: ObjectStore) -> Exclusion:
+    return KINDS[request.param](tmp_path, object_store)
 
 
 def test_one_party_holds_at_once(exclusion: Exclusion) -> None:
@@ -126,6 +144,9 @@ def test_displaced_waiter_leaves_successors_lock_alone(tmp_path: Path) -> None:
             lease_of(tmp_path / "lease").take_away("successor", tuple)
             attempts.append(lock.attempt(lambda: None))
             return None
+
+        def withdraw(self) -> None:
+            lock.withdraw()
 
         def describe(self) -> str:
             return lock.describe()

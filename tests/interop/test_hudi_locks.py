@@ -2,52 +2,138 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
+from typing import Final
+from uuid import uuid4
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
+from rli.coordination.locks.contract import SharedLock
 from rli.coordination.locks.file_lock import FileLock
 from rli.coordination.locks.locked_lease import LockedLease
+from rli.coordination.locks.storage_lock import StorageLock
+from rli.coordination.locks.zookeeper_lock import ZookeeperLock
 from rli.errors import LeaseBusyError, LeaseLostError
+from rli.hudi.lock_settings import StorageLockSettings, ZookeeperLockSettings
+from rli.storage import Storage
+from tests.support.children import stopping, was_killed
 from tests.support.exclusions import behind_a_lease
 from tests.support.hudi_locks import HudiJvm, HudiLock
+from tests.support.object_store import ObjectStore
+from tests.support.zookeeper import running_zookeeper
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P55")]
 
 EXPIRY_SECONDS = 60
+SESSION_SECONDS = 2.0
 ROUNDS = 6
+PATIENCE_MILLISECONDS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """The lock of one table, as writers of both engines take it.
+
+    Attributes:
+        jvm: of Hudi's writers.
+        provider: of Hudi.
+        options: of Hudi's writers.
+        of_rli: a new lock of a process of rli.
+        age: lets a lock lapse as if its holder had been silent for the expiry.
+        folder: for leases.
+    """
+
+    jvm: HudiJvm
+    provider: str
+    options: Mapping[str, str]
+    of_rli: Callable[[], SharedLock]
+    age: Callable[[], None]
+    folder: Path
+
+    def of_hudi(self, jvm: HudiJvm | None = None) -> HudiLock:
+        return (jvm or self.jvm).lock(self.provider, self.options)
+
+    def exclusion(self) -> LockedLease:
+        return behind_a_lease(self.of_rli(), self.folder / "rli")
 
 
 @pytest.fixture(scope="module")
 def jvm() -> Iterator[HudiJvm]:
     with HudiJvm() as started:
+        started.compile_client_of_s3()
         yield started
 
 
-def file_lock_of_hudi(jvm: HudiJvm, folder: Path) -> HudiLock:
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+def _file(jvm: HudiJvm, folder: Path, _store: ObjectStore, _zookeeper: str) -> Locks:
     options = {
         "hoodie.write.lock.filesystem.path": str(folder),
         "hoodie.write.lock.filesystem.expire": str(EXPIRY_SECONDS // 60),
     }
-    return jvm.lock("FileSystemBasedLockProvider", options)
+
+    def age() -> None:
+        old = time.time() - EXPIRY_SECONDS - 1
+        os.utime(folder / "lock", (old, old))
+
+    of_rli = partial(FileLock, folder, EXPIRY_SECONDS, "table")
+    return Locks(jvm, "FileSystemBasedLockProvider", options, of_rli, age, folder)
 
 
-def exclusion(folder: Path) -> LockedLease:
-    return behind_a_lease(FileLock(folder, EXPIRY_SECONDS, owner="table"), folder / "rli")
+def _storage(jvm: HudiJvm, folder: Path, store: ObjectStore, _zookeeper: str) -> Locks:
+    location = f"s3://{store.new_bucket()}/t"
+    storage, path = Storage(location, store.options), ".hoodie/.locks/table_lock.json"
+    options = {"hoodie.base.path": location, "rli.tests.endpoint": store.url}
+
+    def age() -> None:
+        state = json.loads(storage.read_bytes(path) or b"")
+        storage.write_bytes(path, json.dumps({**state, "validUntil": int((time.time() - 3600) * 1000)}).encode())
+
+    of_rli = partial(StorageLock, storage, StorageLockSettings(300, 30), "table")
+    return Locks(jvm, "StorageBasedLockProvider", options, of_rli, age, folder)
 
 
-def age(folder: Path) -> None:
-    """Let a lock file be as old as if its holder had been silent for the expiry."""
-    old = time.time() - EXPIRY_SECONDS - 1
-    os.utime(folder / "lock", (old, old))
+def _zookeeper(jvm: HudiJvm, folder: Path, _store: ObjectStore, zookeeper: str) -> Locks:
+    key = uuid4().hex
+    options = {
+        "hoodie.write.lock.zookeeper.url": zookeeper,
+        "hoodie.write.lock.zookeeper.base_path": "/hudi/locks",
+        "hoodie.write.lock.zookeeper.lock_key": key,
+        "hoodie.write.lock.zookeeper.session_timeout_ms": str(int(SESSION_SECONDS * 1000)),
+    }
+    settings = ZookeeperLockSettings(zookeeper, "/hudi/locks", key, SESSION_SECONDS, 15.0)
+    of_rli = partial(ZookeeperLock, settings, "table")
+    # The server ends the session of a silent holder by itself.
+    return Locks(jvm, "ZookeeperBasedLockProvider", options, of_rli, lambda: None, folder)
 
 
-def test_hudi_and_rli_exclude_each_other(jvm: HudiJvm, tmp_path: Path) -> None:
-    counter = tmp_path / "counter"
+KINDS: Final = {"file": _file, "storage": _storage, "zookeeper": _zookeeper}
+
+
+@pytest.fixture(params=KINDS)
+def locks(
+    request: pytest.FixtureRequest, jvm: HudiJvm, tmp_path: Path, object_store: ObjectStore, zookeeper: str
+) -> Locks:
+    return KINDS[request.param](jvm, tmp_path, object_store, zookeeper)
+
+
+def test_hudi_and_rli_exclude_each_other(locks: Locks) -> None:
+    counter = locks.folder / "counter"
     counter.write_text("0")
     counted = list[str]()
 
@@ -60,15 +146,17 @@ def test_hudi_and_rli_exclude_each_other(jvm: HudiJvm, tmp_path: Path) -> None:
 
     def count_in_hudi() -> None:
         while counted.count("hudi") < ROUNDS:
-            lock = file_lock_of_hudi(jvm, tmp_path)
+            lock = locks.of_hudi()
             if lock.attempt():
                 count("hudi")
                 lock.release()
+            else:
+                lock.close()
 
     def count_in_rli() -> None:
         while counted.count("rli") < ROUNDS:
             try:
-                with exclusion(tmp_path).hold("rli") as held:
+                with locks.exclusion().hold("rli") as held:
                     count("rli", held.require_held)
             except LeaseLostError:
                 continue  # a release of Hudi deleted the file that rli had just made
@@ -81,44 +169,86 @@ def test_hudi_and_rli_exclude_each_other(jvm: HudiJvm, tmp_path: Path) -> None:
     assert int(counter.read_text()) == len(counted) >= 2 * ROUNDS
 
 
-def test_paused_hudi_loses_its_lock(jvm: HudiJvm, tmp_path: Path) -> None:
-    lock = file_lock_of_hudi(jvm, tmp_path)
+def test_paused_hudi_loses_its_lock(locks: Locks) -> None:
+    lock = locks.of_hudi()
     assert lock.attempt()
-    jvm.pause()
+    locks.jvm.pause()
     try:
-        with pytest.raises(LeaseBusyError, match="writer of Hudi"), exclusion(tmp_path).hold("rli", patience=0.2):
+        with pytest.raises(LeaseBusyError, match="writer of Hudi"), locks.exclusion().hold("rli", patience=0.2):
             pass
-        age(tmp_path)
-        with exclusion(tmp_path).hold("rli") as held:
+        locks.age()
+        with locks.exclusion().hold("rli") as held:
             held.require_held()
-            # Hudi deletes the file of any holder: the holder notices before it publishes.
-            jvm.resume()
-            lock.release()
-            with pytest.raises(LeaseLostError):
+            locks.jvm.resume()
+            lose_quietly(lock)
+            if locks.provider == "FileSystemBasedLockProvider":
+                # Hudi deletes the file of any holder: the holder notices before it publishes.
+                with pytest.raises(LeaseLostError):
+                    held.require_held()
+            else:
                 held.require_held()
     finally:
-        jvm.resume()
+        locks.jvm.resume()
 
 
-def test_hudi_takes_lapsed_lock(jvm: HudiJvm, tmp_path: Path) -> None:
-    lock = file_lock_of_hudi(jvm, tmp_path)
-    with exclusion(tmp_path).hold("rli") as held:
-        assert not lock.attempt()
-        age(tmp_path)
-        assert lock.attempt()
-        with pytest.raises(LeaseLostError):
+def lose_quietly(lock: HudiLock) -> None:
+    """Release a lock that another process has taken; some providers say so."""
+    with contextlib.suppress(Py4JJavaError):
+        lock.release()
+
+
+def hold_through_a_pause(of_rli: Callable[[], SharedLock], folder: Path, sender: Connection) -> None:
+    """Pause with the lock; sends whether the lock is lost then."""
+    try:
+        with behind_a_lease(of_rli(), folder).hold("paused") as held:
+            os.kill(os.getpid(), signal.SIGSTOP)
             held.require_held()
+    except LeaseLostError:
+        sender.send("lost")
+    else:
+        sender.send("held")
+
+
+def test_paused_rli_loses_its_lock(locks: Locks) -> None:
+    with stopping(hold_through_a_pause, locks.of_rli, locks.folder / "rli") as paused:
+        lock = locks.of_hudi()
+        assert not lock.attempt()
+        locks.age()
+        assert lock.attempt(PATIENCE_MILLISECONDS)
+    assert paused.outcome == "lost"
     # rli released its own lock, and not Hudi's.
-    assert not file_lock_of_hudi(jvm, tmp_path).attempt()
+    other = locks.of_hudi()
+    assert not other.attempt()
+    other.close()
     lock.release()
 
 
-def test_lock_of_killed_hudi_lapses(tmp_path: Path) -> None:
+def hold_until_death(of_rli: Callable[[], SharedLock], folder: Path) -> None:
+    with behind_a_lease(of_rli(), folder).hold("killed"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_lock_of_killed_rli_is_replaced(locks: Locks) -> None:
+    assert was_killed(hold_until_death, locks.of_rli, locks.folder / "rli")
+    # The successor in the lease need not wait until the lock lapses; Hudi has to.
+    with locks.exclusion().hold("successor") as held:
+        held.require_held()
+        other = locks.of_hudi()
+        assert not other.attempt()
+        other.close()
+    lock = locks.of_hudi()
+    assert lock.attempt(PATIENCE_MILLISECONDS)
+    lock.release()
+
+
+def test_lock_of_killed_hudi_lapses(locks: Locks) -> None:
     with HudiJvm() as own:
-        assert file_lock_of_hudi(own, tmp_path).attempt()
+        if locks.provider == "StorageBasedLockProvider":
+            own.compile_client_of_s3()
+        assert locks.of_hudi(own).attempt()
         own.kill()
-    with pytest.raises(LeaseBusyError), exclusion(tmp_path).hold("rli", patience=0.2):
+    with pytest.raises(LeaseBusyError), locks.exclusion().hold("rli", patience=0.2):
         pass
-    age(tmp_path)
-    with exclusion(tmp_path).hold("rli") as held:
+    locks.age()
+    with locks.exclusion().hold("rli") as held:
         held.require_held()

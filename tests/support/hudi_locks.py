@@ -1,4 +1,8 @@
-"""Hudi's lock providers in a JVM of their own, without Spark: it starts in two seconds, and may be paused and killed."""
+"""Hudi's lock providers in a JVM of their own, without Spark: it starts in two seconds, and may be paused and killed.
+
+The client of S3 for ``StorageBasedLockProvider`` is in a module of Hudi that Hudi's bundle for Spark lacks. A class of the same name
+in ``S3StorageLockClient.java`` stands in for it; Spark's own compiler compiles the class. All else is Hudi's.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,20 @@ import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
 
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JJavaError
 
 from tests.support.hudi import HUDI_VERSIONS
 from tests.support.java import SHORT_LIVED
 from tests.support.spark_packages import HUDI_BUNDLE, jar_of
 
-_PATIENCE_MILLISECONDS = 20
+_PATIENCE_MILLISECONDS: Final = 20
+_CLIENT_OF_S3: Final = Path(__file__).with_name("S3StorageLockClient.java")
+_JAVA_VERSION: Final = 8
 
 FILE_LOCK: Final = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
@@ -34,14 +42,23 @@ class HudiLock:
         self._jvm = jvm
         self._provider = provider
 
-    def attempt(self) -> bool:
+    def attempt(self, milliseconds: int = _PATIENCE_MILLISECONDS) -> bool:
         """Take the lock; False if it is not free."""
-        taken = self._provider.tryLock(_PATIENCE_MILLISECONDS, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
-        return bool(taken)
+        try:
+            return bool(self._provider.tryLock(milliseconds, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS))
+        except Py4JJavaError as error:
+            # Some providers return false, others raise.
+            if "HoodieLockException" not in str(error.java_exception):
+                raise
+            return False
 
     def release(self) -> None:
         """Release the lock in two steps, as Hudi's lock manager does."""
         self._provider.unlock()
+        self.close()
+
+    def close(self) -> None:
+        """End the writer without the lock."""
         self._provider.close()
 
 
@@ -51,8 +68,12 @@ class HudiJvm:
     def __init__(self) -> None:
         bundle = jar_of(HUDI_BUNDLE.format(version=HUDI_VERSIONS[0]))
         jars = Path(pyspark.__file__).parent / "jars"
+        self._classes = TemporaryDirectory(prefix="hudi-classes-")
         port, self._process = launch_gateway(
-            classpath=f"{bundle}:{jars}/*", javaopts=SHORT_LIVED.split(), die_on_exit=True, return_proc=True
+            classpath=f"{self._classes.name}:{bundle}:{jars}/*",
+            javaopts=[*SHORT_LIVED.split(), "-Dorg.apache.logging.log4j.level=WARN"],
+            die_on_exit=True,
+            return_proc=True,
         )
         self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, enable_memory_management=False))
 
@@ -68,6 +89,17 @@ class HudiJvm:
         )
         return HudiLock(jvm, getattr(jvm.org.apache.hudi.client.transaction.lock, provider)(settings, hadoop))
 
+    def compile_client_of_s3(self) -> None:
+        """Let the JVM have a client of S3 for ``StorageBasedLockProvider``."""
+        jvm: Any = self._gateway.jvm
+        compiler = jvm.org.codehaus.janino.CompilerFactory().newCompiler()
+        compiler.setSourceVersion(_JAVA_VERSION)
+        compiler.setTargetVersion(_JAVA_VERSION)
+        compiler.setDestinationDirectory(jvm.java.io.File(self._classes.name), False)  # noqa: FBT003  (of Java)
+        files = self._gateway.new_array(jvm.java.io.File, 1)
+        files[0] = jvm.java.io.File(str(_CLIENT_OF_S3))
+        assert compiler.compile(files)
+
     def pause(self) -> None:
         os.kill(self._process.pid, signal.SIGSTOP)
 
@@ -77,7 +109,7 @@ class HudiJvm:
     def kill(self) -> None:
         if self._process.poll() is None:
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
 
     def __enter__(self) -> Self:
         return self
@@ -85,3 +117,4 @@ class HudiJvm:
     def __exit__(self, *_: object) -> None:
         self._gateway.close()
         self.kill()
+        self._classes.cleanup()

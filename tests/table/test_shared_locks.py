@@ -96,21 +96,73 @@ def test_rollback_by_hudi_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        f"hoodie.write.lock.provider={PACKAGE}.DynamoDBBasedLockProvider",
+        "hoodie.write.lock.provider=org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
+        "hoodie.write.lock.provider=org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
+        f"hoodie.write.lock.provider={PACKAGE}.ZookeeperBasedImplicitBasePathLockProvider",
+        f"hoodie.write.lock.provider={PACKAGE}.StorageBasedLockProvider",
         f"hoodie.write.lock.provider={PACKAGE}.FileSystemBasedLockProvider\nhoodie.clean.failed.writes.policy=EAGER",
     ],
 )
 def test_unsafe_locks_are_refused(tmp_path: Path, line: str) -> None:
     table = with_property(locked(tmp_path, "lease"), line)
-    with pytest.raises(UnsupportedTableError, match=r"Dynamo|EAGER"):
+    with pytest.raises(UnsupportedTableError, match=r"LockProvider|EAGER"):
         table.upsert(ROWS)
     assert table.read().num_rows == 0
 
 
-def test_unknown_choice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="filesystem"):
-        locked(tmp_path, "dynamodb")
+@pytest.mark.parametrize(
+    ("lock", "message"),
+    [
+        ("dynamodb", "filesystem"),
+        ("zookeeper://zk1:2181/locks", "key=NAME"),
+        ("zookeeper://zk1:2181?key=t", "key=NAME"),
+        ("zookeeper://user:secret@zk1:2181/locks?key=t", "key=NAME"),
+        ("storage", "S3, Google Cloud Storage and Azure"),
+    ],
+)
+def test_unusable_choice_is_refused(tmp_path: Path, lock: str, message: str) -> None:
+    with pytest.raises((SettingsError, UnsupportedTableError), match=message):
+        locked(tmp_path, lock)
     assert not (tmp_path / "t").exists()
+
+
+def test_lock_is_given_to_existing_table(tmp_path: Path) -> None:
+    table = locked(tmp_path, "lease")
+    other = open_table(table.location)
+    table.set_lock("filesystem")
+    lock = Path(table.location, ".hoodie/lock")
+    lock.touch()
+    for handle in (table, other):
+        with pytest.raises(LeaseBusyError, match="Hudi's lock"):
+            handle.clean(timeout=0)
+    lock.unlink()
+    assert other.upsert(ROWS).inserted == 2
+    table.set_lock("lease")
+    lock.touch()
+    assert table.delete(["a"]).deleted == 1
+
+
+def test_write_begun_before_lock_is_repeated(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
+    given: list[Step] = []
+
+    def give(step: Step) -> None:
+        if step is Step.WRITTEN and not given:
+            given.append(step)
+            open_table(table.location).set_lock("filesystem")
+
+    result = table.upsert(ROWS, on_step=give)
+    assert (result.inserted, result.attempts) == (2, 2)
+
+
+def test_properties_of_same_lock_stay(tmp_path: Path) -> None:
+    table = with_property(locked(tmp_path), "hoodie.write.lock.filesystem.expire=7")
+    table.set_lock("filesystem")
+    properties = Path(table.location, ".hoodie/hoodie.properties")
+    assert "expire=7" in properties.read_text()
+    table.set_lock("lease")
+    assert "hoodie.write." not in properties.read_text()
+    assert "LAZY" not in properties.read_text()
 
 
 def dead_write(table: Table, silent_seconds: float) -> str:
@@ -185,6 +237,41 @@ def test_dead_write_holds_back_no_compaction(tmp_path: Path) -> None:
     compacted = table.metadata.compact()
     assert (compacted.held_back_by, compacted.instant is not None) == (None, True)
     assert table.lookup(["a", "b"]).num_rows == 2
+
+
+def test_writer_without_heartbeats_is_refused(tmp_path: Path) -> None:
+    table = locked(tmp_path)
+    table.upsert(ROWS)
+    eager = dead_write(table, silent_seconds=0)
+    heartbeats = Path(table.location, ".hoodie/.heartbeat")
+    (heartbeats / eager).unlink()
+    # So far it may be a writer that has failed, and has removed its heartbeat after its last change.
+    assert table.upsert(ROWS.set_column(2, "ts", [[2, 2]])).updated == 2
+    marker = Path(table.location, ".hoodie/.temp", eager, "Rome/file.marker.CREATE")
+    marker.parent.mkdir()
+    marker.touch()
+    later = heartbeats.stat().st_mtime + 1
+    os.utime(marker, (later, later))
+    with pytest.raises(UnsupportedTableError, match=eager):
+        table.upsert(ROWS)
+    # With a heartbeat, it is a writer with the policy LAZY.
+    (heartbeats / eager).touch()
+    os.utime(marker, (later + 9, later + 9))
+    assert table.upsert(ROWS.set_column(2, "ts", [[3, 3]])).updated == 2
+
+
+def test_heartbeats_are_those_of_properties(tmp_path: Path) -> None:
+    lines = "hoodie.client.heartbeat.interval_in_ms=30000\nhoodie.client.heartbeat.tolerable.misses=10"
+    table = with_property(locked(tmp_path), lines)
+    table.upsert(ROWS)
+    pending = dead_write(table, silent_seconds=290)
+    table.clean()
+    assert [instant.time for instant in table.timeline() if not instant.is_completed] == [pending]
+    heartbeat = Path(table.location, ".hoodie/.heartbeat", pending)
+    beaten = time.time() - 310
+    os.utime(heartbeat, (beaten, beaten))
+    table.clean()
+    assert [instant.action for instant in table.timeline()] == ["commit", "rollback"]
 
 
 def test_failed_write_is_rolled_back(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def create(
         typer.Option(
             metavar="LOCK",
             help="The lock that commits share with writers of Hudi. lease: none, so no other engine may write while rli does. "
-            "filesystem: the lock of Hudi's FileSystemBasedLockProvider.",
+            "filesystem, storage, zookeeper://host:port/base/path?key=NAME: the lock of the Hudi provider of that name.",
         ),
     ] = NO_LOCK,
     durability: Annotated[

@@ -33,5 +33,8 @@ class SharedLock(Protocol):
             require_leading: raises ``LeaseLostError`` once another writer has the lease: then the lock may be that writer's.
         """
 
+    def withdraw(self) -> None:
+        """Give up waiting after an attempt that failed: leave the queue, if the lock has one."""
+
     def describe(self) -> str:
         """The lock and, as far as known, its holder; for messages."""

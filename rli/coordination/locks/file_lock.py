@@ -64,6 +64,9 @@ class FileLock:
         time.sleep(_SECOND_DELETE_SECONDS)
         return HeldFileLock(self._path, content, self._expiry) if _read(self._path) == content else None
 
+    def withdraw(self) -> None:
+        """Nothing: there is no queue."""
+
     def describe(self) -> str:
         """The lock and, as far as known, its holder; for messages."""
         content = _read(self._path)
@@ -102,7 +105,9 @@ class HeldFileLock:
     def __init__(self, path: Path, content: bytes, expiry: float) -> None:
         self._path = path
         self._content = content
-        self._renewal = Renewal(expiry / _RENEWALS_PER_TERM, self._renew, "lock file") if expiry else None
+        self._renewal = Renewal(expiry / _RENEWALS_PER_TERM, self._renew, "lock file")
+        if expiry:
+            self._renewal.begin()
 
     def require_held(self) -> None:
         """Raise ``LeaseLostError`` if this process does not hold the lock any more."""
@@ -114,8 +119,7 @@ class HeldFileLock:
 
     def leave(self) -> None:
         """Stop renewing the lock, so that it lapses, and do not release it."""
-        if self._renewal is not None:
-            self._renewal.end()
+        self._renewal.end()
 
     def release(self) -> None:
         """Release the lock, if this process still holds it."""

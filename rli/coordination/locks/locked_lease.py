@@ -16,7 +16,7 @@ from rli.coordination.contract import Held, LeaseHolder, NewLife
 from rli.coordination.lease import HeldLease, RecordWatch, TableLease
 from rli.coordination.locks.contract import HeldLock, SharedLock
 from rli.errors import LeaseBusyError, RliError
-from rli.telemetry import events
+from rli.telemetry import events, metrics
 from rli.telemetry.waits import waiting
 
 _PAUSE_SECONDS: Final = 0.05
@@ -30,13 +30,20 @@ class LockedLease:
     Args:
         lease: of the table.
         present_lock: gives the lock that writers of Hudi take now; None if the table has none any more.
+        require_safe: raises ``UnsupportedTableError`` if a writer of Hudi is at work for which the lock is not enough.
     """
 
     covers_instants = True
 
-    def __init__(self, lease: TableLease, present_lock: Callable[[], SharedLock | None]) -> None:
+    def __init__(
+        self,
+        lease: TableLease,
+        present_lock: Callable[[], SharedLock | None],
+        require_safe: Callable[[], None] = lambda: None,
+    ) -> None:
         self._lease = lease
         self._present_lock = present_lock
+        self._require_safe = require_safe
 
     @contextmanager
     def hold(self, holder: str, *, patience: float = math.inf) -> Iterator[Held]:
@@ -48,7 +55,7 @@ class LockedLease:
 
         Raises:
             LeaseBusyError: one of them was not free in that time.
-            UnsupportedTableError: rli does not honour the lock that the table's properties name.
+            UnsupportedTableError: rli does not honour the lock that the table's properties name, or another writer does not.
         """
         deadline = time.monotonic() + patience
         with self._lease.hold(holder, patience=patience) as lease:
@@ -57,6 +64,7 @@ class LockedLease:
             if lock is None:
                 yield lease
                 return
+            self._require_safe()
             both = _HeldBoth(lease, _taken(lock, lease.require_held, holder, deadline))
             try:
                 yield both
@@ -91,6 +99,7 @@ class _HeldBoth:
         self._lease = lease
         self._lock = lock
         self._is_left = False
+        self._since = time.monotonic()
 
     @property
     def displaced(self) -> tuple[str, ...]:
@@ -109,6 +118,7 @@ class _HeldBoth:
 
     def give_lock_back(self) -> None:
         """Release the lock, or let it lapse with the lease."""
+        metrics.LOCK_SECONDS.add(time.monotonic() - self._since)
         try:
             if self._is_left:
                 self._lock.leave()
@@ -120,19 +130,30 @@ class _HeldBoth:
 
 
 def _taken(lock: SharedLock, require_leading: Callable[[], None], holder: str, deadline: float) -> HeldLock:
+    began = time.monotonic()
+    try:
+        with waiting(lambda: f"Hudi's lock of the table: {lock.describe()}"):
+            held = _waited_for(lock, require_leading, holder, deadline)
+    except BaseException:
+        lock.withdraw()
+        raise
+    metrics.LEASE_SECONDS.add(time.monotonic() - began, awaited="lock")
+    return held
+
+
+def _waited_for(lock: SharedLock, require_leading: Callable[[], None], holder: str, deadline: float) -> HeldLock:
     began, is_logged = time.monotonic(), False
-    with waiting(lambda: f"Hudi's lock of the table: {lock.describe()}"):
-        while (held := lock.attempt(require_leading)) is None:
-            now = time.monotonic()
-            if now >= deadline:
-                raise LeaseBusyError(
-                    f"another writer holds Hudi's lock of the table: {lock.describe()} waited={now - began:.3g} s",
-                    remedy="wait for it, or give a longer timeout; what to do about a dead writer's lock: "
-                    "docs/how-to/beside-hudi-writers.md",
-                )
-            if not is_logged and now - began >= _LONG_SECONDS:
-                is_logged = True
-                events.LOCK_WAITING.log(writer=holder, lock=lock.describe())
-            # A random factor keeps waiting processes out of step.
-            time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
+    while (held := lock.attempt(require_leading)) is None:
+        now = time.monotonic()
+        if now >= deadline:
+            raise LeaseBusyError(
+                f"another writer holds Hudi's lock of the table: {lock.describe()} waited={now - began:.3g} s",
+                remedy="wait for it, or give a longer timeout; what to do about a dead writer's lock: "
+                "docs/how-to/beside-hudi-writers.md",
+            )
+        if not is_logged and now - began >= _LONG_SECONDS:
+            is_logged = True
+            events.LOCK_WAITING.log(writer=holder, lock=lock.describe())
+        # A random factor keeps waiting processes out of step.
+        time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
     return held
