@@ -6,9 +6,12 @@ A writer undoes its own write here, without the lease. Undoing another process's
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.commit.recovery import exclusive, is_published, undo_unpublished
 from rli.coordination.contract import SignsOfLife, Writers
@@ -20,6 +23,8 @@ from rli.index.contract import TableIndex
 from rli.publication.instants import TableInstant
 from rli.view import paths
 from rli.view.definition import TableDefinition
+
+_MOST_REQUESTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +59,24 @@ class AnnouncedInstant:
         coordination = coordination_of(table, index)
         if not coordination.exclusion.covers_instants:
             return cls._requested(table, coordination.writers, timeline, action)
+        # A release of Hudi may delete the lock file of the next holder. Nothing is requested then.
+        attempts = Retrying(
+            stop=stop_after_attempt(_MOST_REQUESTS), retry=retry_if_exception_type(LeaseLostError), reraise=True
+        )
+        deadline = time.monotonic() + patience
+        return attempts(cls._requested_alone, table, index, coordination.writers, action, deadline)
+
+    @classmethod
+    def _requested_alone(
+        cls, table: TableDefinition, index: TableIndex, writers: Writers, action: Action, deadline: float
+    ) -> Self:
+        """Request an instant under the lease and the lock, as writers of Hudi do, or leave nothing of it."""
         announced: Self | None = None
+        patience = max(deadline - time.monotonic(), 0.0)
         try:
-            with exclusive(table, index, "request of an instant", patience=patience) as lease:
-                # Writers of Hudi request their instants under the lock, and take a later instant for a write that began later.
-                announced = cls._requested(table, coordination.writers, table.load_timeline(), action)
+            with exclusive(table, index, "request of an instant", patience=patience, is_tentative=True) as lease:
+                # Writers of Hudi take a later instant for a write that began later.
+                announced = cls._requested(table, writers, table.load_timeline(), action)
                 # If the lock was lost, a writer of Hudi may have requested a later instant before this one.
                 lease.require_held()
         except BaseException:

@@ -41,7 +41,9 @@ _OWN_ACTIONS: Final = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT
 
 
 @contextmanager
-def exclusive(table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf) -> Iterator[Held]:
+def exclusive(
+    table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf, is_tentative: bool = False
+) -> Iterator[Held]:
     """Hold the table's lease, with nothing left that an earlier holder began, or could still publish if it woke up.
 
     Args:
@@ -49,13 +51,15 @@ def exclusive(table: TableDefinition, index: TableIndex, writer: str, *, patienc
         index: its index.
         writer: identity of the caller.
         patience: seconds; for how long to wait for the lease at most.
+        is_tentative: see ``rli.coordination.contract.MutualExclusion.hold``.
 
     Raises:
         LeaseBusyError: it was not free in that time.
         IndexMismatchError: the table has been given another index since this process opened it.
         UnsupportedTableError: a newer version of rli announced a service that this one does not know.
     """
-    with coordination_of(table, index).exclusion.hold(writer, patience=patience) as lease:
+    exclusion = coordination_of(table, index).exclusion
+    with exclusion.hold(writer, patience=patience, is_tentative=is_tentative) as lease:
         # Displaced writers first, then services: a decided publication belongs on the timeline before a service changes
         # it.
         fence = _durable_fence(table, lease)

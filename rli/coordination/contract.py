@@ -71,7 +71,7 @@ class MutualExclusion(Protocol):
     def covers_instants(self) -> bool:
         """Whether a process must hold it to request an instant, as writers of Hudi do with their lock."""
 
-    def hold(self, holder: str, *, patience: float = ...) -> AbstractContextManager[Held]:
+    def hold(self, holder: str, *, patience: float = ..., is_tentative: bool = ...) -> AbstractContextManager[Held]:
         """Hold it during a block; waits for the present holder to release it, to let it lapse or to die.
 
         The caller first clears up after ``displaced`` holders: ``rli.commit.recovery.exclusive`` does both.
@@ -79,6 +79,8 @@ class MutualExclusion(Protocol):
         Args:
             holder: identity of the caller.
             patience: seconds; for how long to wait at most.
+            is_tentative: the block checks in its end that this process holds it still, and undoes its changes if not. Then the
+                block may begin before it is sure that another engine leaves it to this process.
 
         Raises:
             LeaseBusyError: it was not free in that time.

@@ -220,12 +220,19 @@ class TableLease:
         self._name = name
 
     @contextmanager
-    def hold(self, holder: str, *, patience: float = math.inf) -> Iterator[HeldLease]:
+    def hold(
+        self,
+        holder: str,
+        *,
+        patience: float = math.inf,
+        is_tentative: bool = False,  # noqa: ARG002  (a lease is sure from its beginning)
+    ) -> Iterator[HeldLease]:
         """Hold it during a block; waits for the present holder to release it, to let it lapse or to die.
 
         Args:
             holder: identity of the caller.
             patience: seconds; for how long to wait at most.
+            is_tentative: makes no difference.
 
         Raises:
             LeaseBusyError: it was not free in that time.

@@ -13,6 +13,9 @@ from typing import Protocol
 class HeldLock(Protocol):
     """A lock that this process holds."""
 
+    def settle(self) -> bool:
+        """Make sure, behind the taking, that an earlier holder does not release it once more; False if that has happened."""
+
     def require_held(self) -> None:
         """Raise ``LeaseLostError`` if this process does not hold the lock any more."""
 

@@ -61,8 +61,7 @@ class FileLock:
         ).encode()
         if not _create(self._path, content):
             return None
-        time.sleep(_SECOND_DELETE_SECONDS)
-        return HeldFileLock(self._path, content, self._expiry) if _read(self._path) == content else None
+        return HeldFileLock(self._path, content, self._expiry)
 
     def withdraw(self) -> None:
         """Nothing: there is no queue."""
@@ -108,6 +107,11 @@ class HeldFileLock:
         self._renewal = Renewal(expiry / _RENEWALS_PER_TERM, self._renew, "lock file")
         if expiry:
             self._renewal.begin()
+
+    def settle(self) -> bool:
+        """Wait until a release of Hudi has deleted its file the second time; False if that was this file."""
+        time.sleep(_SECOND_DELETE_SECONDS)
+        return _read(self._path) == self._content
 
     def require_held(self) -> None:
         """Raise ``LeaseLostError`` if this process does not hold the lock any more."""

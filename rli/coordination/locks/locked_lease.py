@@ -46,12 +46,13 @@ class LockedLease:
         self._require_safe = require_safe
 
     @contextmanager
-    def hold(self, holder: str, *, patience: float = math.inf) -> Iterator[Held]:
+    def hold(self, holder: str, *, patience: float = math.inf, is_tentative: bool = False) -> Iterator[Held]:
         """Hold both during a block; waits for their holders.
 
         Args:
             holder: identity of the caller.
             patience: seconds; for how long to wait for both at most.
+            is_tentative: begin the block without waiting for a second release by the lock's last holder.
 
         Raises:
             LeaseBusyError: one of them was not free in that time.
@@ -65,7 +66,8 @@ class LockedLease:
                 yield lease
                 return
             self._require_safe()
-            both = _HeldBoth(lease, _taken(lock, lease.require_held, holder, deadline))
+            wait = _Wait(lock, lease.require_held, holder, deadline)
+            both = _HeldBoth(lease, wait.tentative() if is_tentative else wait.settled(), wait.taken_at)
             try:
                 yield both
             finally:
@@ -95,11 +97,11 @@ class LockedLease:
 class _HeldBoth:
     """The lease and the lock; ``rli.coordination.contract.Held`` says what each method promises."""
 
-    def __init__(self, lease: HeldLease, lock: HeldLock) -> None:
+    def __init__(self, lease: HeldLease, lock: HeldLock, since: float) -> None:
         self._lease = lease
         self._lock = lock
         self._is_left = False
-        self._since = time.monotonic()
+        self._since = since
 
     @property
     def displaced(self) -> tuple[str, ...]:
@@ -129,31 +131,60 @@ class _HeldBoth:
             events.LOCK_LEFT.log(cause=error)
 
 
-def _taken(lock: SharedLock, require_leading: Callable[[], None], holder: str, deadline: float) -> HeldLock:
-    began = time.monotonic()
-    try:
-        with waiting(lambda: f"Hudi's lock of the table: {lock.describe()}"):
-            held = _waited_for(lock, require_leading, holder, deadline)
-    except BaseException:
-        lock.withdraw()
-        raise
-    metrics.LEASE_SECONDS.add(time.monotonic() - began, awaited="lock")
-    return held
+class _Wait:
+    """One process that waits for the lock.
 
+    Args:
+        lock: of the table.
+        require_leading: raises ``LeaseLostError`` once another writer has the lease.
+        holder: identity of the caller.
+        deadline: by the monotonic clock.
+    """
 
-def _waited_for(lock: SharedLock, require_leading: Callable[[], None], holder: str, deadline: float) -> HeldLock:
-    began, is_logged = time.monotonic(), False
-    while (held := lock.attempt(require_leading)) is None:
-        now = time.monotonic()
-        if now >= deadline:
+    def __init__(self, lock: SharedLock, require_leading: Callable[[], None], holder: str, deadline: float) -> None:
+        self._lock = lock
+        self._require_leading = require_leading
+        self._holder = holder
+        self._deadline = deadline
+        self._began = self.taken_at = time.monotonic()
+        self._is_logged = False
+
+    def settled(self) -> HeldLock:
+        """The lock, as soon as it is sure that this process has it."""
+        while True:
+            held = self.tentative()
+            is_settled = False
+            try:
+                is_settled = held.settle()
+                if is_settled:
+                    return held
+            finally:
+                if not is_settled:
+                    held.release()
+
+    def tentative(self) -> HeldLock:
+        """The lock, as soon as it is this process's."""
+        try:
+            with waiting(lambda: f"Hudi's lock of the table: {self._lock.describe()}"):
+                while (held := self._lock.attempt(self._require_leading)) is None:
+                    self._pause(time.monotonic())
+        except BaseException:
+            self._lock.withdraw()
+            raise
+        self.taken_at = time.monotonic()
+        metrics.LEASE_SECONDS.add(self.taken_at - self._began, awaited="lock")
+        return held
+
+    def _pause(self, now: float) -> None:
+        waited = now - self._began
+        if now >= self._deadline:
             raise LeaseBusyError(
-                f"another writer holds Hudi's lock of the table: {lock.describe()} waited={now - began:.3g} s",
+                f"another writer holds Hudi's lock of the table: {self._lock.describe()} waited={waited:.3g} s",
                 remedy="wait for it, or give a longer timeout; what to do about a dead writer's lock: "
                 "docs/how-to/beside-hudi-writers.md",
             )
-        if not is_logged and now - began >= _LONG_SECONDS:
-            is_logged = True
-            events.LOCK_WAITING.log(writer=holder, lock=lock.describe())
+        if not self._is_logged and waited >= _LONG_SECONDS:
+            self._is_logged = True
+            events.LOCK_WAITING.log(writer=self._holder, lock=self._lock.describe())
         # A random factor keeps waiting processes out of step.
         time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
-    return held
