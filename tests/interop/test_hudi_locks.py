@@ -13,12 +13,15 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
+from kazoo.client import KazooClient
 from py4j.protocol import Py4JJavaError
 
+from rli import Step, create_table
 from rli.coordination.locks.contract import SharedLock
 from rli.coordination.locks.file_lock import FileLock
 from rli.coordination.locks.locked_lease import LockedLease
@@ -51,6 +54,8 @@ class Locks:
         options: of Hudi's writers.
         of_rli: a new lock of a process of rli.
         age: lets a lock lapse as if its holder had been silent for the expiry.
+        remove: takes the lock from its holder, as ZooKeeper does when it ends a session.
+        table: the arguments of a table with this lock.
         folder: for leases.
     """
 
@@ -59,6 +64,8 @@ class Locks:
     options: Mapping[str, str]
     of_rli: Callable[[], SharedLock]
     age: Callable[[], None]
+    remove: Callable[[], None]
+    table: Mapping[str, Any]
     folder: Path
 
     def of_hudi(self, jvm: HudiJvm | None = None) -> HudiLock:
@@ -81,7 +88,9 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server
 
 
-def _file(jvm: HudiJvm, folder: Path, _store: ObjectStore, _zookeeper: str) -> Locks:
+def _file(jvm: HudiJvm, base: Path, _store: ObjectStore, _zookeeper: str) -> Locks:
+    folder = base / "t/.hoodie"
+    folder.mkdir(parents=True)
     options = {
         "hoodie.write.lock.filesystem.path": str(folder),
         "hoodie.write.lock.filesystem.expire": str(EXPIRY_SECONDS // 60),
@@ -92,7 +101,8 @@ def _file(jvm: HudiJvm, folder: Path, _store: ObjectStore, _zookeeper: str) -> L
         os.utime(folder / "lock", (old, old))
 
     of_rli = partial(FileLock, folder, EXPIRY_SECONDS, "table")
-    return Locks(jvm, "FileSystemBasedLockProvider", options, of_rli, age, folder)
+    table = {"path": base / "t", "lock": "filesystem"}
+    return Locks(jvm, "FileSystemBasedLockProvider", options, of_rli, age, (folder / "lock").unlink, table, base)
 
 
 def _storage(jvm: HudiJvm, folder: Path, store: ObjectStore, _zookeeper: str) -> Locks:
@@ -105,7 +115,10 @@ def _storage(jvm: HudiJvm, folder: Path, store: ObjectStore, _zookeeper: str) ->
         storage.write_bytes(path, json.dumps({**state, "validUntil": int((time.time() - 3600) * 1000)}).encode())
 
     of_rli = partial(StorageLock, storage, StorageLockSettings(300, 30), "table")
-    return Locks(jvm, "StorageBasedLockProvider", options, of_rli, age, folder)
+    table = {"path": location, "lock": "storage", "storage_options": store.options}
+    return Locks(
+        jvm, "StorageBasedLockProvider", options, of_rli, age, lambda: storage.delete_files([path]), table, folder
+    )
 
 
 def _zookeeper(jvm: HudiJvm, folder: Path, _store: ObjectStore, zookeeper: str) -> Locks:
@@ -118,8 +131,17 @@ def _zookeeper(jvm: HudiJvm, folder: Path, _store: ObjectStore, zookeeper: str) 
     }
     settings = ZookeeperLockSettings(zookeeper, "/hudi/locks", key, SESSION_SECONDS, 15.0)
     of_rli = partial(ZookeeperLock, settings, "table")
+    table = {"path": folder / "t", "lock": f"zookeeper://{zookeeper}/hudi/locks?key={key}"}
+
+    def remove() -> None:
+        client = KazooClient(zookeeper)
+        client.start()
+        for child in client.get_children(settings.path):
+            client.delete(f"{settings.path}/{child}")
+        client.stop()
+
     # The server ends the session of a silent holder by itself.
-    return Locks(jvm, "ZookeeperBasedLockProvider", options, of_rli, lambda: None, folder)
+    return Locks(jvm, "ZookeeperBasedLockProvider", options, of_rli, lambda: None, remove, table, folder)
 
 
 KINDS: Final = {"file": _file, "storage": _storage, "zookeeper": _zookeeper}
@@ -252,3 +274,28 @@ def test_lock_of_killed_hudi_lapses(locks: Locks) -> None:
     locks.age()
     with locks.exclusion().hold("rli") as held:
         held.require_held()
+
+
+def test_table_is_written_under_lock(locks: Locks) -> None:
+    rows = pa.table({"id": ["a", "b"]})
+    index = f"lmdb://{locks.folder / 'index'}"
+    table = create_table(**locks.table, record_key="id", index=index, write_attempts=1, maintenance=False)
+    assert table.upsert(rows).inserted == 2
+    theirs = locks.of_hudi()
+    assert theirs.attempt()
+    with pytest.raises(LeaseBusyError, match="Hudi"):
+        table.clean(timeout=0)
+    theirs.release()
+
+    def lose(step: Step) -> None:
+        if step is Step.PROMOTED:
+            locks.remove()
+
+    with pytest.raises(LeaseLostError):
+        table.upsert(pa.table({"id": ["c"]}), on_step=lose)
+    assert table.read().num_rows == 2
+    assert table.upsert(pa.table({"id": ["c"]})).inserted == 1
+    # Nothing of rli's holdings is left.
+    theirs = locks.of_hudi()
+    assert theirs.attempt()
+    theirs.release()

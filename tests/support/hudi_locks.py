@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
@@ -110,6 +111,9 @@ class HudiJvm:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+            # A thread of py4j closes the others.
+            with suppress(OSError):
+                self._process.stdin.close()
 
     def __enter__(self) -> Self:
         return self

@@ -37,7 +37,7 @@ class ZookeeperSession:
     def make(self, path: str) -> None:
         """Make a node and those above it, unless they are there."""
         with self._as_unavailable():
-            self._client.ensure_path(path)
+            self._until_answered(lambda: self._ask(self._client.ensure_path_async, path))
 
     def enqueue(self, path: str, name: str, data: bytes) -> str:
         """Make an ephemeral node with a number behind its name, once; returns its name with the number.
