@@ -142,7 +142,7 @@ def test_damaged_lock_is_told(storage: Storage, content: bytes) -> None:
         lock_of(storage).attempt(lambda: None)
 
 
-def test_audit_is_written_if_it_is_on(storage: Storage) -> None:
+def test_audit_is_written_if_on(storage: Storage) -> None:
     taken(lock_of(storage)).release()
     assert storage.list_files(AUDIT) == []
     storage.write_bytes(".hoodie/.locks/audit_enabled.json", b'{"STORAGE_LOCK_AUDIT_SERVICE_ENABLED": true}')
