@@ -76,12 +76,22 @@ class BlockSource:
         source: the file, seekable.
         end: where its blocks end.
         codec: compression of their contents.
+        held: a part of the file that was read already.
+        held_from: where it begins.
     """
 
-    def __init__(self, source: BinaryIO, end: int, codec: Codec) -> None:
+    def __init__(self, source: BinaryIO, end: int, codec: Codec, held: bytes, held_from: int) -> None:
         self._source = source
         self._end = end
         self._codec = codec
+        self._held = held
+        self._held_from = held_from
+
+    def hold(self, place: int, size: int) -> None:
+        """Read a part of the file by one request; blocks are taken from the last one as far as they lie in it."""
+        if 0 <= place < self._end:
+            self._held = read_exactly(self._source, place, min(size, self._end - place))
+            self._held_from = place
 
     def read(self, place: int, *magics: bytes) -> bytes:
         """The uncompressed content of a block.
@@ -95,16 +105,22 @@ class BlockSource:
         """
         if not 0 <= place <= self._end - _HEAD.size:
             raise damaged(f"a block lies outside of the file: place={place} end={self._end}")
-        magic, after, size, _, _, chunk, packed_end = _HEAD.unpack(read_exactly(self._source, place, _HEAD.size))
+        magic, after, size, _, _, chunk, packed_end = _HEAD.unpack(self._bytes(place, _HEAD.size))
         if magic not in magics:
             raise damaged(f"a block has another kind than expected: place={place} kind={magic!r}")
         packed = packed_end - _HEAD.size if chunk else after
         if not 0 <= packed <= after <= self._end - place - _HEAD.size or size < 0:
             raise damaged(f"a block has impossible sizes: place={place} size={after} uncompressed={size}")
-        content = _UNPACK[self._codec](read_exactly(self._source, place + _HEAD.size, packed), size)
+        content = _UNPACK[self._codec](self._bytes(place + _HEAD.size, packed), size)
         if content is None or len(content) != size:
             raise damaged(f"the content of a block is not what its head says: place={place} uncompressed={size}")
         return content
+
+    def _bytes(self, place: int, length: int) -> bytes:
+        start = place - self._held_from
+        if 0 <= start <= len(self._held) - length:
+            return self._held[start : start + length]
+        return read_exactly(self._source, place, length)
 
 
 def read_exactly(source: BinaryIO, place: int, length: int) -> bytes:

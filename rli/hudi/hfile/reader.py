@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
 import pyarrow as pa
 
@@ -16,7 +16,17 @@ from rli.hudi.hfile.encoding import Cursor, damaged
 from rli.hudi.hfile.key_order import check_order
 from rli.hudi.hfile.trailer import TRAILER_BYTES, Trailer
 
+_Given = TypeVar("_Given")
 _INFO_MAGIC: Final = b"PBUF"
+
+_LAST_BYTES: Final = 256 << 10
+"""Of a file, which are read first: most often they hold all but the data blocks."""
+
+_LAST_SHARE: Final = 16
+"""They are no more than such a share of the file, unless the trailer is."""
+
+_READ_AT_ONCE: Final = 8 << 20
+"""Bytes of neighbouring blocks: on an object store each read is a request."""
 
 _JOINED_BYTES: Final = 1 << 20
 """Of small blocks whose cells are told apart at once."""
@@ -52,8 +62,10 @@ class HFileReader:
         end = size - TRAILER_BYTES
         if end < 0:
             raise damaged(f"the file is too short for a trailer: size={size}")
-        self._trailer = Trailer.parse(read_exactly(source, end, TRAILER_BYTES))
-        self._blocks = BlockSource(source, end, self._trailer.codec)
+        start = min(end, max(size - _LAST_BYTES, size - size // _LAST_SHARE))
+        last = read_exactly(source, start, size - start)
+        self._trailer = Trailer.parse(last[-TRAILER_BYTES:])
+        self._blocks = BlockSource(source, end, self._trailer.codec, last, start)
         root = self._blocks.read(self._trailer.load_on_open, ROOT_INDEX)
         self._root = root_entries(root, self._trailer.index_entries)
         self.info: Mapping[str, bytes] = _info(self._blocks.read(self._trailer.info, INFO))
@@ -92,7 +104,7 @@ class HFileReader:
         """
         check_order(keys)
         candidates = self._candidates(self._root, keys, self._trailer.levels)
-        blocks = _joined((self._block_at(entry), wanted) for entry, wanted in candidates)
+        blocks = _joined(self._contents_at(candidates))
         return concatenated([cells_among(content, wanted) for content, wanted in blocks])
 
     def blocks_within(self, ranges: Sequence[tuple[bytes, bytes]]) -> Iterator[pa.RecordBatch]:
@@ -104,8 +116,9 @@ class HFileReader:
         Raises:
             CorruptTableError: a block is damaged or missing.
         """
-        for entry in self._blocks_of_ranges(self._root, ranges, self._trailer.levels):
-            yield cells_of(self._block_at(entry))
+        entries = self._blocks_of_ranges(self._root, ranges, self._trailer.levels)
+        for content, _ in self._contents_at((entry, None) for entry in entries):
+            yield cells_of(content)
 
     def _blocks_of_ranges(
         self, entries: list[IndexEntry], ranges: Sequence[tuple[bytes, bytes]], levels: int
@@ -121,8 +134,7 @@ class HFileReader:
         """The contents of data blocks that follow each other, joined up to a size: the cells of blocks are one chain."""
         joined: list[bytes] = []
         size = 0
-        for entry in self._data_blocks():
-            content = self._block_at(entry)
+        for content, _ in self._contents_at((entry, None) for entry in self._data_blocks()):
             if joined and size + len(content) > _JOINED_BYTES:
                 yield b"".join(joined)
                 joined, size = [], 0
@@ -131,8 +143,23 @@ class HFileReader:
         if joined:
             yield b"".join(joined)
 
-    def _block_at(self, entry: IndexEntry) -> bytes:
-        return self._blocks.read(entry.place, DATA)
+    def _contents_at(self, entries: Iterable[tuple[IndexEntry, _Given]]) -> Iterator[tuple[bytes, _Given]]:
+        """The contents of data blocks, each with what was given beside it. Neighbours are read at once, up to a size."""
+        run: list[tuple[IndexEntry, _Given]] = []
+        begin = end = 0
+        for entry, given in entries:
+            if entry.place != end or entry.place + entry.size - begin > _READ_AT_ONCE:
+                yield from self._read(run, begin, end)
+                run, begin = [], entry.place
+            run.append((entry, given))
+            end = entry.place + entry.size
+        yield from self._read(run, begin, end)
+
+    def _read(self, run: Sequence[tuple[IndexEntry, _Given]], begin: int, end: int) -> Iterator[tuple[bytes, _Given]]:
+        if begin < end <= begin + _READ_AT_ONCE:
+            self._blocks.hold(begin, end - begin)
+        for entry, given in run:
+            yield self._blocks.read(entry.place, DATA), given
 
     def _below(self, entry: IndexEntry) -> list[IndexEntry]:
         return lower_entries(self._blocks.read(entry.place, LEAF_INDEX, INTERMEDIATE_INDEX))
