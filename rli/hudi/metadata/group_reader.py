@@ -22,6 +22,12 @@ from rli.storage import Storage, StoredFile
 _READ_WHOLE: Final = 4 << 20
 """Files of up to so many bytes are read by one request."""
 
+_READ_WHOLE_FOR_MANY: Final = 32 << 20
+"""The same of object stores, where a request takes as long as some megabytes, for all keys or many."""
+
+_BYTES_PER_KEY: Final = 1024
+"""Of a file of which many keys are sought."""
+
 _SCHEMA: Final = "schema"
 
 
@@ -48,7 +54,7 @@ class GroupReader:
     def scan(self) -> Iterator[pa.RecordBatch]:
         """All cells in order, without removed records: batches of ``CELLS``.
 
-        Memory holds the log files' cells and one block of the base file.
+        Memory holds the log files' cells, and a few blocks of the base file, or a base file of up to 32 MiB.
 
         Raises:
             CorruptTableError: a file is damaged.
@@ -60,7 +66,7 @@ class GroupReader:
         if base is None:
             yield from overlay.over([])
             return
-        with self._open(base) as source:
+        with self._open(base, None) as source:
             reader = HFileReader(source, base.size)
             schema = _schema_of(reader, base)
             yield from overlay.over(in_own_form(cells, schema) for cells in reader.cells())
@@ -73,12 +79,12 @@ class GroupReader:
     def _overlay(self, sought: Sought | None) -> Overlay:
         changes = LogChanges(self._instants, self._written, sought)
         for file in self._group.changed_logs:
-            with self._open(file) as source:
+            with self._open(file, sought) as source:
                 changes.read(source, file)
         return Overlay.of(changes.batches, merges=self._merges)
 
     def _found(self, base: StoredFile, sought: Sought) -> Iterator[pa.RecordBatch]:
-        with self._open(base) as source:
+        with self._open(base, sought) as source:
             reader = HFileReader(source, base.size)
             schema = _schema_of(reader, base)
             for cells in sought.cells(reader):
@@ -90,9 +96,10 @@ class GroupReader:
             raise _gone(file)
         return content
 
-    def _open(self, file: StoredFile) -> Any:
-        """The file, opened for reading: pyarrow's own type has no annotations."""
-        if file.size <= _READ_WHOLE:
+    def _open(self, file: StoredFile, sought: Sought | None) -> Any:
+        """The file, opened to read some keys, or all; pyarrow's own type has no annotations."""
+        are_many = sought is None or len(sought) * _BYTES_PER_KEY >= file.size
+        if file.size <= (_READ_WHOLE_FOR_MANY if are_many and not self._storage.is_local else _READ_WHOLE):
             return io.BytesIO(self._content(file))
         try:
             return self._storage.filesystem.open_input_file(self._storage.full_path(file.path))

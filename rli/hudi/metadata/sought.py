@@ -16,6 +16,9 @@ from rli.hudi.metadata.secondary_keys import prefixes_of, range_of
 class Sought(Protocol):
     """Some keys, of all that there may be."""
 
+    def __len__(self) -> int:
+        """How many keys or values are sought."""
+
     def are_among(self, keys: pa.Array) -> pa.BooleanArray:
         """Which of some keys (binary array) are sought."""
 
@@ -33,6 +36,9 @@ class SoughtKeys:
 
     keys: pa.Array
 
+    def __len__(self) -> int:
+        return len(self.keys)
+
     def are_among(self, keys: pa.Array) -> pa.BooleanArray:
         return pc.is_in(keys, value_set=self.keys)
 
@@ -49,6 +55,9 @@ class SoughtValues:
     """
 
     prefixes: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.prefixes)
 
     def are_among(self, keys: pa.Array) -> pa.BooleanArray:
         return pc.is_in(prefixes_of(keys).cast(pa.binary()), value_set=self.prefixes)
