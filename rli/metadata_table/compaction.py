@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.timeline.commit_metadata import COMPACT, CommitMetadata
-from rli.hudi.timeline.compaction_plan import CompactionOperation, compaction_plan
+from rli.hudi.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import Timeline
@@ -46,7 +46,8 @@ def write_compaction(
         new.write_base(partition, group.file_id, reader.scan_group(partition, group), _base_instant(group))
         for partition, group in groups
     ]
-    plan = compaction_plan([_operation(partition, group) for partition, group in groups])
+    operations = tuple(_operation(partition, group) for partition, group in groups)
+    plan = CompactionPlan(operations, keeps_meta_columns=False).to_avro()
     pending = new.write_pending(layout, Action.COMPACTION, plan)
     metadata = CommitMetadata(tuple(stats), avro_schema=new.schema, operation=COMPACT)
     return [*(stat.path for stat in stats), *pending], metadata

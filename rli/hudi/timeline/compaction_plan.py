@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import posixpath
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Self
 
-from rli.hudi.timeline.avro_files import write_record
+from rli.errors import CorruptTableError
+from rli.hudi.timeline.avro_files import MALFORMED, read_record, write_record
 from rli.hudi.timeline.schema_parts import TEXT, TEXTS, VERSION, array_of, map_of, optional, record
+from rli.model import FileGroupId
 
 _FORMAT_VERSION: Final = 2
 _MEBIBYTE: Final = 1 << 20
+_LOG_BYTES: Final = "TOTAL_LOG_FILES_SIZE"
+_READ: Final = "TOTAL_IO_READ_MB"
 
 _OPERATION: Final = record(
     "HoodieCompactionOperation",
@@ -58,28 +63,83 @@ class CompactionOperation:
     log_bytes: int
     base_bytes: int
 
+    @property
+    def group(self) -> FileGroupId:
+        """The file group."""
+        return FileGroupId(self.partition_path, self.file_id)
 
-def compaction_plan(operations: Sequence[CompactionOperation]) -> bytes:
-    """The content of a requested compaction.
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that the compaction reads."""
+        return self.log_bytes + self.base_bytes
 
-    Args:
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """Content of a requested compaction.
+
+    Attributes:
         operations: one for each file group.
+        keeps_meta_columns: whether records keep their meta columns but for the name of their file.
     """
-    return write_record(
-        _COMPACTION_PLAN,
-        {
-            "operations": [_fields(operation) for operation in operations],
-            "extraMetadata": {},
-            "version": _FORMAT_VERSION,
-            "strategy": None,
-            "preserveHoodieMetadata": False,
-            "missingSchedulePartitions": None,
-        },
+
+    operations: tuple[CompactionOperation, ...]
+    keeps_meta_columns: bool
+
+    @property
+    def groups(self) -> frozenset[FileGroupId]:
+        """The file groups."""
+        return frozenset(operation.group for operation in self.operations)
+
+    def to_avro(self) -> bytes:
+        """The content."""
+        return write_record(
+            _COMPACTION_PLAN,
+            {
+                "operations": [_fields(operation) for operation in self.operations],
+                "extraMetadata": {},
+                "version": _FORMAT_VERSION,
+                "strategy": None,
+                "preserveHoodieMetadata": self.keeps_meta_columns,
+                "missingSchedulePartitions": None,
+            },
+        )
+
+    @classmethod
+    def from_avro(cls, content: bytes, file_name: str) -> Self:
+        """Read a requested compaction or log compaction, of any engine.
+
+        Raises:
+            CorruptTableError: the content is no plan; names the file.
+        """
+        try:
+            plan = read_record(content)
+            operations = tuple(_operation(fields) for fields in plan["operations"] or ())
+            return cls(operations, bool(plan["preserveHoodieMetadata"]))
+        except MALFORMED as error:
+            raise CorruptTableError(
+                f"a requested compaction cannot be read: file={file_name} ({type(error).__name__}: {error})",
+                remedy="restore the file from a backup, or unschedule the compaction with Hudi",
+            ) from error
+
+
+def _operation(fields: Mapping[str, Any]) -> CompactionOperation:
+    metrics = fields["metrics"] or {}
+    log_bytes = int(metrics.get(_LOG_BYTES, 0))
+    return CompactionOperation(
+        partition_path=fields["partitionPath"] or "",
+        file_id=fields["fileId"],
+        base_file=posixpath.basename(fields["dataFilePath"] or "") or None,
+        base_instant=fields["baseInstantTime"],
+        # A plan of an early version has full paths.
+        log_files=tuple(posixpath.basename(path) for path in fields["deltaFilePaths"] or ()),
+        log_bytes=log_bytes,
+        base_bytes=max(0, int(metrics.get(_READ, 0.0) * _MEBIBYTE) - log_bytes),
     )
 
 
 def _fields(operation: CompactionOperation) -> dict[str, object]:
-    read, written = (operation.log_bytes + operation.base_bytes) / _MEBIBYTE, operation.base_bytes / _MEBIBYTE
+    read, written = operation.read_bytes / _MEBIBYTE, operation.base_bytes / _MEBIBYTE
     return {
         "baseInstantTime": operation.base_instant,
         "deltaFilePaths": [*operation.log_files],
@@ -89,8 +149,8 @@ def _fields(operation: CompactionOperation) -> dict[str, object]:
         # Hudi fails to run a plan without them.
         "metrics": {
             "TOTAL_LOG_FILES": float(len(operation.log_files)),
-            "TOTAL_LOG_FILES_SIZE": float(operation.log_bytes),
-            "TOTAL_IO_READ_MB": read,
+            _LOG_BYTES: float(operation.log_bytes),
+            _READ: read,
             "TOTAL_IO_WRITE_MB": written,
             "TOTAL_IO_MB": read + written,
         },

@@ -87,12 +87,17 @@ class Instant:
     @property
     def completed_action(self) -> str:
         """The action of the completed instant that this one becomes: a compaction completes as a commit."""
-        return _COMPLETES_AS.get(self.action, self.action)
+        return completed_action(self.action)
 
     @property
     def is_write(self) -> bool:
         """Whether base files of this instant become visible when it completes."""
         return self.completed_action in WRITE_ACTIONS
+
+
+def completed_action(action: str) -> str:
+    """The action of the completed instant that a pending one becomes: a compaction completes as a commit."""
+    return _COMPLETES_AS.get(action, action)
 
 
 def format_instant_time(moment: datetime) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from rli.hudi.timeline.commit_metadata import CommitMetadata
-from rli.hudi.timeline.instant import Action, InstantState
+from rli.hudi.timeline.instant import Action, InstantState, completed_action
 
 META_FOLDER: Final = ".hoodie"
 _WITHOUT_COMPLETION_TIMES: Final = 1
@@ -73,7 +73,8 @@ class TimelineLayout:
 
     def completed_path(self, time: str, action: str, completion_time: str) -> str:
         """File of a completed instant, relative to the table."""
-        return self.path(f"{time}_{completion_time}.{action}" if self.keeps_completion_times else f"{time}.{action}")
+        ending = completed_action(action)
+        return self.path(f"{time}_{completion_time}.{ending}" if self.keeps_completion_times else f"{time}.{ending}")
 
     def encode(self, commit: CommitMetadata) -> bytes:
         """Content of a completed commit."""

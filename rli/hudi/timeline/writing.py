@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import dataclass
 from uuid import uuid4
 
-from rli.hudi.timeline.instant import InstantState
+from rli.hudi.timeline.instant import InstantState, completed_action
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.storage import Draft, Storage
 
@@ -122,6 +122,10 @@ class TimelineWriter:
         self.withdraw(time, action)
         self.remove_pending(time, action)
 
+    def stop(self, time: str, action: str) -> None:
+        """Say that nobody works on an instant any more: it is requested again."""
+        self.storage.delete_files([self.layout.pending_path(time, action, InstantState.INFLIGHT)])
+
     def remove_pending(self, time: str, action: str) -> None:
         """Remove the requested and inflight states of an instant."""
         self.storage.delete_files(self.pending_paths(time, action))
@@ -154,5 +158,5 @@ class TimelineWriter:
         return [
             file.path
             for file in self.storage.list_files(self.layout.folder)
-            if file.name.startswith(f"{time}_") and file.name.endswith(f".{action}")
+            if file.name.startswith(f"{time}_") and file.name.endswith(f".{completed_action(action)}")
         ]
