@@ -64,7 +64,15 @@ from rli.model import (
     TableType,
 )
 from rli.reads.changes.table_changes import CommitChanges
-from rli.services import ArchiveResult, CleanResult, MetadataChange, MetadataCompaction, RestoreResult
+from rli.services import (
+    ArchiveResult,
+    CleanResult,
+    CompactionResult,
+    MetadataChange,
+    MetadataCompaction,
+    RestoreResult,
+    ScheduledCompaction,
+)
 from rli.settings import Maintenance, TableSettings
 from rli.table import (
     DroppedTable,
@@ -106,6 +114,7 @@ __all__ = [
     "CommitResult",
     "CommitStatistics",
     "CommittedTransaction",
+    "CompactionResult",
     "ConflictError",
     "CorruptIndexError",
     "CorruptTableError",
@@ -164,6 +173,7 @@ __all__ = [
     "RliError",
     "Scan",
     "ScanExplanation",
+    "ScheduledCompaction",
     "SchemaError",
     "Scope",
     "SettingsError",

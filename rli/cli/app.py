@@ -15,6 +15,7 @@ from rli.cli.commands import (
     capacity,
     change,
     cluster,
+    compact,
     create,
     doctor,
     housekeeping,
@@ -105,6 +106,7 @@ overwrite.register(app)
 change.register(app)
 undo.register(app)
 cluster.register(app)
+compact.register(app)
 housekeeping.register(app)
 read.register(app)
 report.register(app)

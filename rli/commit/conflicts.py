@@ -22,13 +22,13 @@ from rli.errors import ConflictError
 from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.journal import Journal
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
-from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.hudi.timeline.commit_metadata import COMPACT, WriteStat
 from rli.index.contract import ChangedKeys, IndexState
 from rli.index.reports import NO_KEYS, SomeKeys, sum_of
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.tasks import TaskRunner
-from rli.view.diff import changed_groups, undone_writes
+from rli.view.diff import GroupChange, changed_groups, undone_writes
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.merging.log_keys import log_keys
@@ -194,12 +194,24 @@ class PlannedCommit:
                 remedy="write again",
             )
 
+    def _is_only_appended(self, change: GroupChange) -> bool:
+        """Whether others have only appended to a slice that this compaction merges: their log files count behind it."""
+        before, after = change.before, change.after
+        return (
+            self.change.operation == COMPACT
+            and before is not None
+            and after is not None
+            and before.base == after.base
+            and before.logs == after.logs[: len(before.logs)]
+        )
+
     def _require_same_groups(self, current: Snapshot, instants: tuple[str, ...]) -> None:
         written = {stat.group: stat for stat in self.change.stats}
         # File groups that were read count, even without any change to them: a record that came too late there would come in
         # time if another commit had removed the newer one (P5).
         groups = self.read.groups_among(current) | self.change.groups
-        contested = [change.group for change in changed_groups(self.state.snapshot, current, groups)]
+        changed = changed_groups(self.state.snapshot, current, groups)
+        contested = [change.group for change in changed if not self._is_only_appended(change)]
         if not contested:
             return
         storage = current.table.storage

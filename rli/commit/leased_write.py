@@ -17,6 +17,7 @@ from rli.errors import ConflictError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import SyncOptions
 from rli.model import Step
 from rli.view.caller_transactions import require_first
@@ -68,6 +69,7 @@ class LeasedWrite:
         # Behind the sync, and before any file is promoted: the record of an earlier publication lies in the table
         # by now, and this timeline shows its commit (P26).
         require_first(table.storage, now.timeline, begun.caller)
+        _require_pending(begun.instant, now.timeline)
         accepted = prepared.giving_way(begun.snapshot, now.snapshot)
         change = self._change(accepted, table)
         planned = PlannedCommit(begun.instant, begun.state, change, accepted.journals, accepted.schema, accepted.read)
@@ -89,6 +91,14 @@ class LeasedWrite:
             extra=begun.caller.extra,
             facts=CommitFacts.of_write(accepted.counts, effort, begun.instant, table.now()),
             deleted_keys=accepted.deleted_keys,
+        )
+
+
+def _require_pending(instant: str, timeline: Timeline) -> None:
+    """Pass an instant that nobody has completed: Hudi may have carried out the compaction that this process took up."""
+    if instant in timeline.write_times:
+        raise ConflictError(
+            f"another engine has carried out the same compaction: instant={instant}", remedy="nothing is left to do"
         )
 
 

@@ -131,6 +131,8 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     # The action is not known here: only the request tells it, and a repeat finds no request.
     for action in _OWN_ACTIONS:
         TableInstant(table, instant, action).remove()
+    # A compaction was scheduled before the attempt to carry it out, and stays so.
+    TableInstant(table, instant, Action.COMPACTION).stop()
     remove_markers(table, instant)
     # The folder tells of the write, after a power cut too, until nothing else is left of it.
     storage.flush(folders={table.timeline_layout.folder, *map(posixpath.dirname, in_table)})

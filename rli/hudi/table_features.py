@@ -83,6 +83,20 @@ def require_copy_on_write(properties: TableProperties, use: str) -> None:
         )
 
 
+def require_compactable(properties: TableProperties) -> None:
+    """Pass a table whose log files rli merges into base files, as far as its properties tell.
+
+    Raises:
+        UnsupportedTableError: it is copy-on-write, or see ``require_writable``.
+    """
+    require_writable(properties)
+    if properties.is_copy_on_write:
+        raise UnsupportedTableError(
+            f"a copy-on-write table has no log files: table={properties.name}",
+            remedy="put small files together with rli cluster TABLE",
+        )
+
+
 def require_writable(properties: TableProperties) -> None:
     """Pass a table that can be written, and hence also read, as far as its properties tell.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,7 +40,11 @@ class KeptPartitions:
 
     @classmethod
     def of(
-        cls, reader: MetadataTableReader, definitions: Mapping[str, IndexDefinition], scope: Scope
+        cls,
+        reader: MetadataTableReader,
+        definitions: Mapping[str, IndexDefinition],
+        scope: Scope,
+        unchanged: Collection[PartitionKind] = (),
     ) -> KeptPartitions:
         """Those that any change keeps.
 
@@ -48,11 +52,12 @@ class KeptPartitions:
             reader: of the metadata table.
             definitions: of its indexes.
             scope: in which a record key is unique.
+            unchanged: kinds in which the change changes nothing.
         """
         names = reader.all_partitions
         if reason := _why_none(reader):
             return cls((), dict.fromkeys(names, reason))
-        found = {name: _why_not(name, reader, definitions, scope) for name in names}
+        found = {name: _why_not(name, reader, definitions, scope) for name in names if kind_of(name) not in unchanged}
         return cls(names).without({name: reason for name, reason in found.items() if reason})
 
     def without(self, dropped: Mapping[str, str]) -> KeptPartitions:

@@ -16,6 +16,7 @@ from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.schema import schema_text_of
 from rli.hudi.metadata.statistic_values import StatisticsVersion
+from rli.hudi.timeline.commit_metadata import COMPACT
 from rli.hudi.timeline.instant import new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.contents import Contents
@@ -33,6 +34,7 @@ from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
+_OF_KEYS: Final = frozenset({PartitionKind.RECORD_INDEX, PartitionKind.SECONDARY_INDEX})
 _WITH_COLUMNS: Final = frozenset({PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS})
 
 
@@ -91,7 +93,7 @@ class Upkeep:
         Raises:
             CorruptTableError: a file of the table or of the metadata table is damaged.
         """
-        kept = self._always
+        kept = self._always_of(change)
         if kept.keeps_nothing:
             return Upkept(kept, None)
         files = FileChanges.of_write(self._storage, instant, change, self._columns)
@@ -99,12 +101,15 @@ class Upkeep:
             # Hudi fails where it finds none for a file.
             kept = kept.without({PartitionKind.BLOOM_FILTERS: "a base file has no bloom filter"})
         live = self._live(change.partition_paths | {group.partition_path for group in change.replaced})
-        appended = {stat.partition_path for stat in change.appended}
+        # Log files may be behind the base files of a compaction, too.
+        appended = {stat.partition_path for stat in (change.stats if change.operation == COMPACT else change.appended)}
         left = {
             path: None if path in appended else [part for part in slices if part.group not in change.superseded]
             for path, slices in live.items()
         }
-        secondary = self._secondary(kept, lambda entries: entries.of_write(instant, change))
+        # A compaction changes no record.
+        changed = kept if change.operation != COMPACT else KeptPartitions(())
+        secondary = self._secondary(changed, lambda entries: entries.of_write(instant, change))
         return self._upkept(instant, kept, Contents(files, left, self._locations(placed, journals), secondary))
 
     def kept_by_service(self, change: TableChange) -> KeptPartitions:
@@ -157,6 +162,12 @@ class Upkeep:
             if kind_of(name) is PartitionKind.SECONDARY_INDEX
         }
         return kept.without({name: reason for name, reason in reasons.items() if reason})
+
+    def _always_of(self, change: TableChange) -> KeptPartitions:
+        """What becomes of the partitions with a write; one that changes no key, nor its place, leaves those of keys as they are."""
+        if change.operation != COMPACT:
+            return self._always
+        return KeptPartitions.of(self._reader, self._definitions, self._scope, unchanged=_OF_KEYS)
 
     @cached_property
     def _columns(self) -> IndexedColumns:

@@ -108,6 +108,11 @@ class Fence:
             self.require_held()
             instant.announce_from(draft)
 
+    def schedule(self, instant: TableInstant, plan: bytes) -> None:
+        """Put a plan on the timeline for whoever carries it out later, of any engine: no holder of the lease has to."""
+        with self._prepared(plan) as draft:
+            instant.announce_from(draft)
+
     def start(self, instant: TableInstant, change: TableChange, content: bytes = b"") -> None:
         """Say that a service begins to change the table, unless that was said before.
 

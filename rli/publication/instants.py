@@ -97,6 +97,10 @@ class TableInstant:
         """Take the publication of this content back; another one stays."""
         self._writer.withdraw_content(self.time, self.action, content)
 
+    def stop(self) -> None:
+        """Say that work on the instant has ended without a result: the instant is requested again."""
+        self._writer.stop(self.time, self.action)
+
     def drop(self) -> None:
         """Remove the pending states of an instant that is not to be completed, for good."""
         self._writer.remove_pending(self.time, self.action)

@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.storage import Storage
 from rli.view.definition import TableDefinition
 
 _FOLDER: Final = ".hoodie/.temp"
+_MARK: Final = ".marker."
 
 
 def marker_folder(instant: str) -> str:
@@ -34,9 +36,16 @@ def write_markers(table: TableDefinition, instant: str, stats: Iterable[WriteSta
     storage = table.storage.unflushed()
     for stat in stats:
         kind = "APPEND" if appends and stat.appended_to is not None else "CREATE"
-        path = f"{marker_folder(instant)}/{stat.path}.marker.{kind}"
+        path = f"{marker_folder(instant)}/{stat.path}{_MARK}{kind}"
         storage.make_folder(path.rpartition("/")[0])
         storage.create(path, b"")
+
+
+def marked_files(storage: Storage, instant: str) -> list[str]:
+    """The data files that markers of an instant name, whichever engine made them; paths in the table."""
+    folder = marker_folder(instant)
+    found = (file.path.removeprefix(f"{folder}/") for file in storage.list_files(folder, recursive=True))
+    return sorted(path.rpartition(_MARK)[0] for path in found if _MARK in path)
 
 
 def remove_markers(table: TableDefinition, instant: str) -> None:

@@ -9,6 +9,7 @@ from rli.index.reports import VerifyReport
 from rli.model import CommitResult, KeyMode, MigrationResult, MigrationStep, Step
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
+from rli.services.compaction import CompactionResult, ScheduledCompaction
 from rli.services.restore import RestoreResult
 from rli.settings import Maintenance
 from rli.table.column_indexes import IndexesOnColumns, possible_use
@@ -83,6 +84,43 @@ class TableGroups:
     ) -> Deduplicated:
         """As ``maintenance.deduplicate``."""
         return self.maintenance.deduplicate(attempts=attempts, dry_run=dry_run, on_step=on_step)
+
+    def compact(
+        self,
+        *,
+        least_share: float = 0.0,
+        most_bytes: int | None = None,
+        take_over: bool = False,
+        tasks: TaskRunner | None = None,
+        attempts: int | None = None,
+        on_step: Callable[[Step], None] = pass_over,
+        timeout: float | None = None,
+        dry_run: bool = False,
+    ) -> CompactionResult:
+        """As ``maintenance.compact``."""
+        return self.maintenance.compact(
+            least_share=least_share,
+            most_bytes=most_bytes,
+            take_over=take_over,
+            tasks=tasks,
+            attempts=attempts,
+            on_step=on_step,
+            timeout=timeout,
+            dry_run=dry_run,
+        )
+
+    def schedule_compaction(
+        self,
+        *,
+        least_share: float = 0.0,
+        most_bytes: int | None = None,
+        timeout: float | None = None,
+        dry_run: bool = False,
+    ) -> ScheduledCompaction:
+        """As ``maintenance.schedule_compaction``."""
+        return self.maintenance.schedule_compaction(
+            least_share=least_share, most_bytes=most_bytes, timeout=timeout, dry_run=dry_run
+        )
 
     def clean(self, keep_commits: int = 10, *, timeout: float | None = None, dry_run: bool = False) -> CleanResult:
         """As ``maintenance.clean``."""

@@ -11,15 +11,23 @@ from rli.errors import InvalidInputError
 from rli.hudi.java_properties import format_properties
 from rli.hudi.lock_settings import lock_changes, lock_properties
 from rli.hudi.properties import PROPERTIES_PATH
+from rli.hudi.table_features import require_compactable
 from rli.model import CommitResult, Step
 from rli.services.archive import ArchiveResult, archive, foretold_archive
 from rli.services.clean import CleanResult, clean, foretold_clean
+from rli.services.compaction import (
+    CompactionResult,
+    ScheduledCompaction,
+    compaction_choice,
+    foretold_schedule,
+    schedule_compaction,
+)
 from rli.services.purge import purge_tombstones
 from rli.settings import Maintenance
 from rli.table.opened import OpenTable
 from rli.table.options import parse_tombstones
 from rli.table.patience import patience
-from rli.tasks import InProcess, TaskRunner
+from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.view import paths
 from rli.view.definition import load_definition
 from rli.view.registration import has_index_of, stored_form
@@ -27,6 +35,7 @@ from rli.write.engine.local import LocalEngine
 from rli.write.operations.deduplicate import Deduplicated, deduplicate
 from rli.write.options import WriteOptions, pass_over
 from rli.write.rewrites.clustering import cluster
+from rli.write.rewrites.compaction import Compactions, foretold_compactions
 
 
 class TableMaintenance:
@@ -108,6 +117,86 @@ class TableMaintenance:
         """
         options = WriteOptions.of(attempts, None, None, on_step, dry_run=dry_run)
         return self._opened.write_with(lambda definition, index: deduplicate(definition, index, LocalEngine(), options))
+
+    def compact(
+        self,
+        *,
+        least_share: float = 0.0,
+        most_bytes: int | None = None,
+        take_over: bool = False,
+        tasks: TaskRunner | None = None,
+        attempts: int | None = None,
+        on_step: Callable[[Step], None] = pass_over,
+        timeout: float | None = None,
+        dry_run: bool = False,
+    ) -> CompactionResult:
+        """Merge the log files of a merge-on-read table into new base files, so that reads take less time.
+
+        The compactions that are scheduled are carried out, whichever engine planned them. If none is scheduled, one is, with the
+        file slices in which log files are largest beside the base file. No record changes, and none changes its place: the index has
+        nothing to follow. Other writers, of rli and of Hudi, append to the same file groups meanwhile.
+
+        Args:
+            least_share: bytes of log files for each byte of a base file, below which a file slice is left alone.
+            most_bytes: base files and log files that one compaction reads, but at least one file slice; None for no limit.
+            take_over: also carry out a compaction that a process of Hudi has begun, and that has died since. While that process
+                lives, both would write the same file groups.
+            tasks: runs the work on each file group; in this process by default.
+            attempts: as for ``Table.upsert``.
+            on_step: as for ``Table.upsert``.
+            timeout: as for ``clean``.
+            dry_run: only tell what would be done now. Nothing is changed, and no lease is waited for.
+
+        Example:
+            >>> table.maintenance.compact().file_groups  # nothing has changed since the last compaction
+            0
+
+        Raises:
+            InvalidInputError: ``least_share`` is negative, or ``most_bytes`` is less than 1.
+            UnsupportedTableError: the table is copy-on-write, or has rules of merging that rli does not know.
+            RliError: otherwise as for ``Table.upsert``.
+        """
+        choice, seconds = compaction_choice(least_share, most_bytes), patience(timeout)
+        if dry_run:
+            return foretold_compactions(self._opened.reloaded(), choice)
+        return self._opened.write_with(
+            lambda definition, index: Compactions(
+                tasks=tasks or InThreads(),
+                attempts=WriteOptions(attempts).attempts_of(definition),
+                on_step=on_step,
+                choice=choice,
+                takes_over=take_over,
+                patience=seconds,
+            ).run(definition, index)
+        )
+
+    def schedule_compaction(
+        self,
+        *,
+        least_share: float = 0.0,
+        most_bytes: int | None = None,
+        timeout: float | None = None,
+        dry_run: bool = False,
+    ) -> ScheduledCompaction:
+        """Plan a compaction on the timeline, for ``compact`` of another process, or for Hudi, to carry out.
+
+        Args:
+            least_share: as for ``compact``.
+            most_bytes: as for ``compact``.
+            timeout: as for ``clean``.
+            dry_run: only tell what would be planned now.
+
+        Raises:
+            InvalidInputError, UnsupportedTableError: as for ``compact``.
+            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+            LeaseLostError: another process took the lease over; nothing was scheduled.
+        """
+        choice = compaction_choice(least_share, most_bytes)
+        if dry_run:
+            return foretold_schedule(self._opened.reloaded(), choice)
+        with self._opened.service("schedule of a compaction", patience(timeout)) as (definition, fence):
+            require_compactable(definition.properties)
+            return schedule_compaction(fence, choice)
 
     def clean(self, keep_commits: int = 10, *, timeout: float | None = None, dry_run: bool = False) -> CleanResult:
         """Remove the base files that only readers of older commits need, and what rli kept to roll those back.

@@ -310,6 +310,10 @@ ARCHIVE_DONE: Final = _event(
     "archive.done", logging.INFO, "moved old commits to the archive",
     "table", "instants", "earliest_active", "files", "seconds",
 )  # fmt: skip
+COMPACTION_SCHEDULED: Final = _event(
+    "compaction.scheduled", logging.INFO, "scheduled a compaction",
+    "table", "instant", "file_groups", "log_files", "log_bytes", "base_bytes",
+)  # fmt: skip
 METADATA_COMPACTED: Final = _event(
     "metadata.compacted", logging.INFO, "the metadata table was compacted",
     "table", "instant", "file_groups", "deltacommits", "files", "seconds",

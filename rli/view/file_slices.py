@@ -188,13 +188,23 @@ def _is_over(instant: str, base: FileSlice | None, timeline: Timeline) -> bool:
         base: the newest visible base file of the file group; None if there is none.
         timeline: of the table.
     """
-    if not timeline.layout.keeps_completion_times:
-        # The instant of the base file, or of a compaction that is pending: its log files count over the base file before.
-        return base is None or instant >= base.instant
-    if not timeline.is_visible(instant):
+    if timeline.layout.keeps_completion_times and not timeline.is_visible(instant):
         return False
+    # In table version 6, the instant of the base file, or of a compaction that is pending: its log files count over the base
+    # file before.
+    return base is None or _comes_after(instant, base.instant, timeline)
+
+
+def is_behind(log: DataFile, base_instant: str, timeline: Timeline) -> bool:
+    """Whether a log file that counts is behind a base file of an instant, and not merged in it."""
+    return _comes_after(_log_name(log).instant, base_instant, timeline)
+
+
+def _comes_after(instant: str, base_instant: str, timeline: Timeline) -> bool:
+    if instant >= base_instant:
+        return True
     # No instant completes before its own time.
-    return base is None or instant >= base.instant or timeline.completion_of(instant) >= base.instant
+    return timeline.layout.keeps_completion_times and timeline.completion_of(instant) >= base_instant
 
 
 def _log_name(file: DataFile) -> LogFileName:

@@ -16,7 +16,7 @@ from rli.hudi.file_names import BaseFileName, LogFileName
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
-from rli.view.file_slices import FileSlice
+from rli.view.file_slices import FileSlice, is_behind
 from rli.view.kept_instants import broken_saved_commit
 from rli.view.slice_sums import SliceSum, SliceSums, WrittenAt, sums_by_partition
 from rli.view.snapshot import Snapshot
@@ -180,7 +180,8 @@ def sums_after(
     if not lost and not _fit(expected, _sums_of_slices(slices, {})):
         lost = lost_files(snapshot, partition_paths)
     _claim(snapshot, lost, groups)
-    gone = _sums_of_slices(snapshot.slices.of_groups(change.superseded).values(), {})
+    ended = (_ended(one, instant, timeline) for one in snapshot.slices.of_groups(change.superseded).values())
+    gone = _sums_of_slices(ended, {})
     came = sums_by_partition(
         [
             *((stat.group, instant) for stat in change.written),
@@ -196,6 +197,11 @@ def sums_after(
         pending=tuple(i.time for i in timeline.pending if i.is_write and i.time != instant),
         later=tuple(write.time for write in timeline.completed_writes if write.time > instant),
     )
+
+
+def _ended(file_slice: FileSlice, instant: str, timeline: Timeline) -> FileSlice:
+    """What ends of a slice with the next base file of its file group: log files of later commits stay, behind a compaction."""
+    return replace(file_slice, logs=tuple(log for log in file_slice.logs if not is_behind(log, instant, timeline)))
 
 
 def _of(sums: Mapping[str, SliceSum], partition_path: str) -> SliceSum:

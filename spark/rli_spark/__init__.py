@@ -18,6 +18,7 @@ from rli_spark.tasks import SparkTasks
 from rli_spark.verbs.bootstrap import bootstrap_index, create_index, migrate_index, verify_index
 from rli_spark.verbs.by_condition import delete_where, update_where
 from rli_spark.verbs.cluster import cluster
+from rli_spark.verbs.compact import compact
 from rli_spark.verbs.delete import delete
 from rli_spark.verbs.insert import insert
 from rli_spark.verbs.merge import merge
@@ -33,6 +34,7 @@ __all__ = [
     "bootstrap_index",
     "changes",
     "cluster",
+    "compact",
     "create_index",
     "delete",
     "delete_where",

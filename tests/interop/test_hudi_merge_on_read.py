@@ -7,73 +7,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
 import pytest
 
 import rli
-from rli import Query
-from tests.support.histories import Layout
 from tests.support.hudi import HudiEngine
-from tests.support.hudi_options import NEWEST, newest_only, table_options, with_hudi
-from tests.support.hudi_rs import read_with_hudi_rs
+from tests.support.hudi_options import newest_only, with_hudi
+from tests.support.merge_on_read import options, require_equal, rows, versions
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P56")]
-
-SCHEMA: Final = pa.schema(
-    [
-        ("id", pa.string()),
-        ("city", pa.string()),
-        ("ts", pa.int64()),
-        ("value", pa.string()),
-        ("_hoodie_is_deleted", pa.bool_()),
-    ]
-)
 
 # Letters and ordering values of changes to one key: U an update, D a record marked as deleted, X a delete by Hudi's operation.
 CHANGES: Final = [
     "U5", "D5", "X", "U30 U20", "D50 U40", "X U5", "U30 D20", "U10", "D10", "X D9", "X D12 U11", "X U-5", "X D-5", "X U5 D3",
     "X U5 D7", "U30 X U20", "D50 X U5", "X D9 U9", "U15 U12 D13", "D30 U20",
 ]  # fmt: skip
-
-
-def options(engine: HudiEngine, *, metadata: bool) -> dict[str, str]:
-    """Of a writer; ordering values count."""
-    ordered = (
-        {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
-        if engine.version == NEWEST
-        else {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
-    )
-    return {
-        **table_options(Layout(partition_by=("city",))),
-        **ordered,
-        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-        "hoodie.datasource.write.operation": "upsert",
-        "hoodie.index.type": "SIMPLE",
-        "hoodie.compact.inline": "false",
-        "hoodie.metadata.enable": str(metadata).lower(),
-    }
-
-
-def rows(*given: tuple[str, int, str, bool]) -> pa.Table:
-    names = ("id", "ts", "value", "_hoodie_is_deleted")
-    return pa.Table.from_pylist([{**dict(zip(names, row, strict=True)), "city": "Oslo"} for row in given], SCHEMA)
-
-
-def versions(records: pa.Table) -> list[tuple[str, int, str]]:
-    found = zip(*(records[name].to_pylist() for name in ("id", "ts", "value")), strict=True)
-    return sorted(found)
-
-
-def require_equal(engine: HudiEngine, path: Path) -> None:
-    """Both queries, and filters whatever the metadata table says."""
-    table = rli.open_table(path)
-    for query in Query:
-        mine = table.read(query=query)
-        assert versions(mine) == versions(engine.read(path, {"hoodie.datasource.query.type": query}))
-        for limit in {4, 10, 20, *mine["ts"].to_pylist()[:3]}:
-            expected = [version for version in versions(mine) if version[1] >= limit]
-            assert versions(table.read(filters=f"ts >= {limit}", query=query)) == expected
-    assert versions(table.read()) == versions(read_with_hudi_rs(path))
 
 
 def require_states(path: Path, states: Mapping[str, list[tuple[str, int, str]]]) -> list[str]:

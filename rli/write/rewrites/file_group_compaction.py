@@ -1,0 +1,127 @@
+"""Writing the next base file of a file group with log files: a task of a compaction."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass
+from secrets import randbelow
+from typing import Final
+
+from rli.errors import CorruptTableError
+from rli.file_group.batches import coalesce_tables
+from rli.file_group.writer import FileGroupResult, WriteContext, base_file_path
+from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, WrittenFile, new_bloom_filter
+from rli.hudi.file_names import BaseFileName
+from rli.hudi.meta_columns import RECORD_KEY, with_record_meta_columns
+from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.hudi.timeline.compaction_plan import CompactionOperation
+from rli.model import WriteCounts
+from rli.view.file_slice_reader import READ_BATCH_ROWS
+from rli.view.file_slices import DataFile, FileSlice, SeenInstants
+from rli.view.paths import unpublished_file, unpublished_files
+from rli.view.slice_readers import SliceReaders
+from rli.view.snapshot import Snapshot
+
+_TOKENS: Final = 2**31
+"""Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionContext:
+    """What every task of a compaction needs to know. Picklable.
+
+    Attributes:
+        write: the compaction, as a write.
+        readers: open file slices.
+    """
+
+    write: WriteContext
+    readers: SliceReaders
+
+
+def planned_slices(snapshot: Snapshot, operations: Iterable[CompactionOperation]) -> list[FileSlice]:
+    """The file slices that a plan names.
+
+    Args:
+        snapshot: a state of the table after the plan was made.
+        operations: of the plan.
+
+    Raises:
+        CorruptTableError: a file of the plan is missing.
+    """
+    planned = list(operations)
+    stored = snapshot.slices.all_versions({operation.partition_path for operation in planned})
+    files = {(one.group, posixpath.basename(file.path)): file for one in stored for file in one.files}
+    # Table version 6 tells by instants which blocks count; later, a file has the blocks of one commit.
+    seen = None if snapshot.timeline.layout.keeps_completion_times else SeenInstants.of(snapshot.timeline)
+
+    def file_of(operation: CompactionOperation, name: str) -> DataFile:
+        found = files.get((operation.group, name))
+        if found is None:
+            raise CorruptTableError(
+                f"a file of a scheduled compaction is missing: partition={operation.partition_path} file={name}",
+                remedy="restore it from a backup, or unschedule the compaction with Hudi",
+            )
+        return found
+
+    return [
+        FileSlice(
+            operation.group,
+            operation.base_instant,
+            None if operation.base_file is None else file_of(operation, operation.base_file),
+            tuple(file_of(operation, name) for name in operation.log_files),
+            seen,
+        )
+        for operation in planned
+    ]
+
+
+def compact_file_group(context: CompactionContext, file_slice: FileSlice) -> FileGroupResult:
+    """Write the merged records of a file slice to the next base file of its file group, where no reader sees it yet.
+
+    Each attempt has a file name of its own, so attempts may be repeated or raced. Memory is bounded as that of
+    ``MergedReader``, and by a row group.
+
+    Raises:
+        CorruptTableError: a file of the slice is missing or damaged.
+        UnsupportedTableError: a log file holds what rli does not merge.
+    """
+    write, group = context.write, file_slice.group
+    name = str(BaseFileName(group.file_id, f"{randbelow(_TOKENS)}-0-0", write.instant))
+    path = base_file_path(group, name)
+    written = _write(context, file_slice, name, unpublished_file(write.instant, path))
+    stat = WriteStat(
+        file_id=group.file_id,
+        path=path,
+        partition_path=group.partition_path,
+        previous_instant=None if file_slice.base is None else file_slice.instant,
+        writes=written.rows,
+        inserts=written.rows if file_slice.base is None else 0,
+        update_writes=0,
+        deletes=0,
+        written_bytes=written.size,
+        file_size=written.size,
+    )
+    return FileGroupResult(group, WriteCounts(), stat, None)
+
+
+def _write(context: CompactionContext, file_slice: FileSlice, name: str, path: str) -> WrittenFile:
+    write = context.write
+    schema = with_record_meta_columns(write.schema)
+    write.storage.make_folder(unpublished_files(write.instant))
+    with (
+        context.readers.open(file_slice) as reader,
+        BaseFileWriter(
+            write.storage,
+            path,
+            write.schema,
+            file_name=name,
+            compression=write.compression,
+            bloom_filter=new_bloom_filter(reader.rows, write.bloom_filter_rate),
+            partition_path=file_slice.group.partition_path,
+        ) as writer,
+    ):
+        for records in coalesce_tables(reader.batches(schema), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP):
+            writer.write(records, records.column(RECORD_KEY))
+        return writer.finish()

@@ -1,0 +1,134 @@
+"""Compaction of merge-on-read tables that Hudi wrote: what changes, what stays, and who may do what beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rli
+from rli import InvalidInputError, Query, Table, UnsupportedTableError
+from rli.hudi.timeline.commit_metadata import COMPACT
+from rli.hudi.timeline.compaction_plan import CompactionPlan
+from rli.publication.instants import TableInstant
+from rli.table.table import opened_table
+from tests.support.metadata_tables import unpack_metadata_table
+
+pytestmark = pytest.mark.invariant("P58")
+
+
+@pytest.fixture(params=["v9_logs", "v6_logs"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    """Hudi's table with log files and a metadata table, taken up by rli."""
+    opened = rli.open_table(unpack_metadata_table(request.param, tmp_path))
+    opened.bootstrap_index("simple:")
+    return opened
+
+
+def rows(table: Table, query: Query = Query.SNAPSHOT, filters: str | None = None) -> list[tuple[str, int, str]]:
+    found = rli.open_table(table.location).read(query=query, filters=filters).to_pylist()
+    return sorted((row["id"], row["ts"], row["v"]) for row in found)
+
+
+def deep(table: Table) -> int:
+    """File groups with log files."""
+    return sum(bool(one.logs) for one in opened_table(table).snapshot().slices.values())
+
+
+def test_compaction_changes_no_record(table: Table) -> None:
+    before, groups = rows(table), deep(table)
+    stored = table.read(columns=["_hoodie_record_key", "_hoodie_commit_time", "_hoodie_commit_seqno"])
+    done = table.compact()
+    assert (len(done.instants), done.file_groups, done.held_back_by) == (1, groups, None)
+    assert rows(table) == rows(table, Query.READ_OPTIMIZED) == before
+    assert [row for row in before if row[1] >= 40] == rows(table, filters="ts >= 40")
+    kept = table.read(columns=stored.column_names)
+    assert sorted(kept.to_pylist(), key=str) == sorted(stored.to_pylist(), key=str)
+    last = table.history()[-1]
+    assert (last.time, last.action, last.operation) == (done.instants[0], "commit", COMPACT)
+    assert deep(table) == 0
+    assert table.compact().instants == ()
+
+
+def test_filters_use_new_statistics(table: Table) -> None:
+    assert table.compact().file_groups
+    explained = table.scan(filters="ts >= 100").explain()
+    assert explained.files.read < explained.files.total
+    assert [row[0] for row in rows(table, filters="ts >= 100")] == ["k12"]
+
+
+def test_schedule_is_carried_out_later(table: Table) -> None:
+    before, groups = rows(table), deep(table)
+    foretold = table.schedule_compaction(dry_run=True)
+    planned = table.schedule_compaction()
+    assert (foretold.instant, foretold.file_groups) == (None, groups)
+    assert (planned.file_groups, planned.log_files) == (foretold.file_groups, foretold.log_files)
+    assert table.schedule_compaction().instant is None
+    assert rows(table) == before
+    assert table.compact(dry_run=True).instants == (planned.instant,)
+    assert table.compact().instants == (planned.instant,)
+    assert rows(table, Query.READ_OPTIMIZED) == before
+
+
+def test_deepest_slices_come_first(table: Table) -> None:
+    slices = opened_table(table).snapshot().slices.values()
+    shares = {one.group.file_id: sum(log.size for log in one.logs) / one.base.size for one in slices if one.base}
+    planned = table.schedule_compaction(most_bytes=1)
+    plan = TableInstant(opened_table(table).definition, planned.instant or "", "compaction").plan()
+    (chosen,) = CompactionPlan.from_avro(plan or b"", "plan").operations
+    assert shares[chosen.file_id] == max(shares.values())
+    assert table.compact(least_share=100.0).instants == (planned.instant,)
+    assert table.compact(least_share=100.0).instants == ()
+
+
+def test_pending_write_holds_plan_back(table: Table) -> None:
+    definition = opened_table(table).definition
+    pending = TableInstant(definition, "20300101000000000", "deltacommit")
+    assert pending.request()
+    planned = table.schedule_compaction()
+    if definition.properties.version == 6:
+        assert (planned.instant, planned.held_back_by) == (None, pending.time)
+        assert table.compact().held_back_by == pending.time
+    else:
+        assert planned.held_back_by is None
+        assert planned.instant
+
+
+def test_attempt_of_hudi_is_left(table: Table) -> None:
+    before = rows(table)
+    planned = table.schedule_compaction()
+    instant = TableInstant(opened_table(table).definition, planned.instant or "", "compaction")
+    instant.begin()
+    storage = opened_table(table).definition.storage
+    slices = opened_table(table).snapshot().slices.values()
+    group = next(one.group for one in slices if one.logs)
+    dead = f"{group.partition_path}/{group.file_id}_9-9-9_{planned.instant}.parquet".lstrip("/")
+    for path in (dead, f".hoodie/.temp/{planned.instant}/{dead}.marker.MERGE"):
+        storage.make_folder(path.rpartition("/")[0])
+        storage.write_bytes(path, b"")
+    left = table.compact()
+    assert (left.instants, left.left) == ((), (planned.instant,))
+    assert table.compact(take_over=True).instants == (planned.instant,)
+    assert not storage.exists(dead)
+    assert rows(table) == rows(table, Query.READ_OPTIMIZED) == before
+
+
+def test_missing_planned_file_is_named(table: Table) -> None:
+    planned = table.schedule_compaction()
+    path = next(one.logs[0].path for one in opened_table(table).snapshot().slices.values() if one.logs)
+    Path(table.location, path).unlink()
+    with pytest.raises(rli.CorruptTableError, match=path.rpartition("/")[2]):
+        table.compact()
+    assert table.compact(dry_run=True).instants == (planned.instant,)
+
+
+def test_only_log_files_are_compacted(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedTableError, match="copy-on-write table has no log files"):
+        rli.create_table(tmp_path / "trips", record_key="id").compact()
+
+
+def test_choices_are_checked(table: Table) -> None:
+    with pytest.raises(InvalidInputError, match="least_share"):
+        table.compact(least_share=-1.0)
+    with pytest.raises(InvalidInputError, match="most_bytes"):
+        table.schedule_compaction(most_bytes=0)
