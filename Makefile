@@ -67,9 +67,19 @@ prepared: $(VENV)/.dev $(VENV_SPARK4)/.done ## Make the environments and images 
 	$(VENV_SPARK4)/bin/python -m tests.support.spark_classes
 
 .PHONY: test
-test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, then the Spark part on PySpark 4
+test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, and the Spark part on PySpark 4 beside them
+	@$(MAKE) --no-print-directory --jobs=2 spark35-lane spark4-lane
+
+.PHONY: spark35-lane
+spark35-lane: $(VENV)/.dev
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
-	$(VENV_SPARK4)/bin/python -m pytest -m "spark and not hudi and not one_spark and (not crash or every_spark)" $(IN_PARALLEL) $(PYTEST_ARGS)
+
+# One process and one JVM, for what the others leave idle. It shows its output when it has ended: two at once are hard to read.
+.PHONY: spark4-lane
+spark4-lane: $(VENV_SPARK4)/.done
+	@log=$$(mktemp); ended=0; $(VENV_SPARK4)/bin/python -m pytest \
+		-m "spark and not hudi and not one_spark and (not crash or every_spark)" $(PYTEST_ARGS) >$$log 2>&1 || ended=$$?; \
+		echo "PySpark 4:"; cat $$log; rm $$log; exit $$ended
 
 .PHONY: unit
 unit: $(VENV)/.dev ## Run the quick tests, without Java and Docker, in about a minute

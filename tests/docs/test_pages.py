@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.documents import run_page
+from tests.support.children import start_child
+from tests.support.documents import run_page, run_page_in
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -52,5 +52,6 @@ def _run_again(page: Path, folder: Path) -> None:
     if _in_spark(page):
         run_page(page)
         return
-    command = [sys.executable, "-m", "tests.support.documents", str(page)]
-    subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
+    child = start_child(run_page_in, folder, page, os.environ["PATH"])
+    child.join()
+    assert child.exitcode == 0

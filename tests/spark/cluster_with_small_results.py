@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
+from tests.support.java import SHORT_LIVED_SPARK
 from tests.support.spark import prepare_workers
 
 ROWS: Final = 40_000
@@ -22,6 +23,8 @@ def main(folder: Path) -> None:
         SparkSession.builder.master("local-cluster[1,1,1024]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "localhost")
+        .config("spark.driver.extraJavaOptions", SHORT_LIVED_SPARK)
+        .config("spark.executor.extraJavaOptions", SHORT_LIVED_SPARK)
         .config("spark.driver.maxResultSize", "1m")
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()

@@ -9,11 +9,15 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
+from tests.support.java import SHORT_LIVED_SPARK
 
 
 def main(folder: Path) -> None:
     """Try to write, and print the error."""
-    spark = SparkSession.builder.master("local-cluster[1,1,1024]").config("spark.ui.enabled", "false").getOrCreate()
+    builder = SparkSession.builder.master("local-cluster[1,1,1024]").config("spark.ui.enabled", "false")
+    for process in ("driver", "executor"):
+        builder = builder.config(f"spark.{process}.extraJavaOptions", SHORT_LIVED_SPARK)
+    spark = builder.getOrCreate()
     table = rli.create_table(folder / "table", record_key="id")
     try:
         rli_spark.upsert(spark.createDataFrame([("a",)], "id string"), table)

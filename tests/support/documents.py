@@ -1,11 +1,11 @@
-"""Runs the programs and commands of a page of the documentation: ``python -m tests.support.documents PAGE``."""
+"""Runs the programs and commands of a page of the documentation."""
 
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,19 @@ def run_page(page: Path) -> list[tuple[str, str]]:
         Broken promises: pairs of a comment behind a ``print`` and the text that was printed instead.
     """
     return list(_run(page))
+
+
+def run_page_in(folder: Path, page: Path, commands: str) -> None:
+    """A child's work: run the blocks of a page in a folder; what they print is no matter.
+
+    Args:
+        folder: to run them in.
+        page: of the documentation.
+        commands: where the page's commands are found, as ``PATH``.
+    """
+    os.chdir(folder)
+    os.environ["PATH"] = commands
+    run_page(page)
 
 
 def _run(page: Path) -> Iterator[tuple[str, str]]:
@@ -51,7 +64,3 @@ def _broken_promises(block: str, printed: list[tuple[int, str]]) -> Iterator[tup
         is_kept = promise == text or promise.startswith(f"{text}: ")
         if found and not is_kept and not (promise.endswith("…") and text.startswith(promise[:-1])):
             yield promise, text
-
-
-if __name__ == "__main__":
-    run_page(Path(sys.argv[1]))

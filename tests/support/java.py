@@ -12,5 +12,12 @@ SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SPARK_CLASSES: Final = Path(sys.prefix, "spark-classes.jsa")
 """Spark's classes as a JVM has them in memory (``tests.support.spark_classes``)."""
 
-SHORT_LIVED_SPARK: Final = f"{SHORT_LIVED} -XX:SharedArchiveFile={SPARK_CLASSES} -Xlog:cds*=off"
-"""The same for Spark. A JVM whose class path begins otherwise, or that finds no archive, loads its classes one by one."""
+SHORT_LIVED_SPARK: Final = (
+    f"{SHORT_LIVED} -XX:MetaspaceSize=256m -Xms512m -XX:NewRatio=1"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    f" -XX:SharedArchiveFile={SPARK_CLASSES} -Xlog:cds*=off"
+)
+"""The same for Spark, which makes much garbage, and whose classes are as its releases have them.
+
+A JVM whose class path begins otherwise than that of the archive, or that finds no archive, loads its classes one by one.
+"""

@@ -33,7 +33,7 @@ _SETTINGS = {
     # Tests write few records. Those of small writes ask for them.
     SMALL_WRITE_BYTES: "0",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIVED_SPARK}",
+    "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIVED_SPARK} -Xms1g",
 }
 
 HUDI_SETTINGS = {
