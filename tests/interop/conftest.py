@@ -15,8 +15,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.folders import tmp_path, tmp_path_factory
 from tests.support.hbase_hudi import write_client_settings
 from tests.support.hudi import HUDI_VERSIONS, LAST_WITH_HBASE, HudiEngine
+
+__all__ = ["tmp_path", "tmp_path_factory"]
 
 
 @pytest.fixture(scope="session", params=HUDI_VERSIONS)

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 import rli
+from tests.support.folders import tmp_path, tmp_path_factory
+
+__all__ = ["tmp_path", "tmp_path_factory"]
 
 
 @pytest.fixture
