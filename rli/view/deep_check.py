@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from rli.errors import CorruptTableError, InvalidKeyError, SchemaError
 from rli.hudi.bloom_filter import BloomFilter
-from rli.hudi.meta_columns import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
+from rli.hudi.meta_columns import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY, with_meta_columns
 from rli.hudi.partition_values import partition_values
 from rli.hudi.properties import KeyGeneratorKind
 from rli.model import FileGroupId
@@ -43,7 +43,7 @@ class Damage:
 
 
 def damaged_files(table: TableDefinition, tasks: TaskRunner) -> list[Damage]:
-    """Read every live base file as a whole, and say what is wrong with them. Writers may go on.
+    """Read every live base file as a whole, and the log files over it, and say what is wrong with them. Writers may go on.
 
     File groups whose files are cleaned before they are read are read in a later version.
 
@@ -64,7 +64,7 @@ def damaged_files(table: TableDefinition, tasks: TaskRunner) -> list[Damage]:
             if problems is None:
                 gone.append(file_slice.group)
             elif problems:
-                found.append(Damage(only_base_file(file_slice).path, tuple(problems)))
+                found.append(Damage(file_slice.files[0].path, tuple(problems)))
         left = gone
     return sorted(found, key=lambda damage: damage.path)
 
@@ -82,6 +82,15 @@ def _checked(snapshot: Snapshot, file_slice: FileSlice) -> tuple[FileSlice, Sequ
 
 
 def _problems_of(snapshot: Snapshot, file_slice: FileSlice) -> Iterator[str]:
+    if file_slice.logs:
+        with snapshot.reader(file_slice) as merged:
+            for _ in merged.batches(with_meta_columns(snapshot.schema or pa.schema([]))):
+                pass
+    if file_slice.base is not None:
+        yield from _problems_of_base_file(snapshot, file_slice.without_logs())
+
+
+def _problems_of_base_file(snapshot: Snapshot, file_slice: FileSlice) -> Iterator[str]:
     with FileSliceReader(snapshot.table.storage, file_slice, verifies_checksums=True) as reader:
         schema, bloom_filter = reader.schema, reader.bloom_filter
         rows = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rli import LeasePlace, create_table, open_table
+from rli import LeasePlace, TableType, create_table, open_table
 from tests.crash.writes import FIRST, SECOND, index_url, open_copy, other_index_url, place_index
 from tests.support.docker import Service
 from tests.support.folders import tmp_path, tmp_path_factory
@@ -38,6 +38,13 @@ def template_leased(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with open_table(folder / "table", index=other_index_url(folder)) as other:
         other.bootstrap_index(shards=3)
     return folder
+
+
+@pytest.fixture(scope="session")
+def template_with_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A merge-on-read table of version 9, whose second commit has made a log file."""
+    folder = tmp_path_factory.mktemp("template")
+    return write_template(folder, version=9, table_type=TableType.MERGE_ON_READ, small_file_size=0)
 
 
 @pytest.fixture(scope="session", params=[6, 9])
@@ -76,6 +83,12 @@ def copies(template: Path, tmp_path: Path) -> Copies:
 def copies_9(template_9: Path, tmp_path: Path) -> Copies:
     """Makes copies of the template of version 9."""
     return Copies(template_9, tmp_path)
+
+
+@pytest.fixture
+def logged_copies(template_with_logs: Path, tmp_path: Path) -> Copies:
+    """Makes copies of the template with log files."""
+    return Copies(template_with_logs, tmp_path)
 
 
 @pytest.fixture

@@ -68,12 +68,23 @@ def test_kill_at_step_with_index_server(copies: Copies, server_url: str, step: S
     "write", ["upsert", "delete", "merge", "delete_where", "update_where", "overwrite", "drop", "rollback"]
 )
 def test_a_kill_at_every_change(copies: Copies, write: str) -> None:
+    kill_at_changes(copies, write, 1 if EVERY_POINT else 2)
+
+
+@pytest.mark.invariant("P1", "P2")
+@pytest.mark.parametrize("write", ["upsert", "update_where"])
+def test_kills_with_log_files(logged_copies: Copies, write: str) -> None:
+    kill_at_changes(logged_copies, write, 1 if EVERY_POINT else 5)
+
+
+def kill_at_changes(copies: Copies, write: str, every: int) -> None:
+    """Kill a write before each so-many-th change that it makes, and require that it took effect as a whole or not at all."""
     points: list[str] = []
     folder = copies.make()
     do_write(pointed(open_copy(folder), points.append), write)
     assert read_rows(open_copy(folder)) == AFTER[write]
     before = [number for number, point in enumerate(points, 1) if point.startswith("before")]
-    chosen = before if EVERY_POINT else before[::2]
+    chosen = before[::every]
     outcomes = []
     for number, follow_up in zip(chosen, (FOLLOW_UPS * len(chosen)), strict=False):
         folder = copies.make()

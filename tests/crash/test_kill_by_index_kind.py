@@ -13,7 +13,7 @@ from rli import Table, open_table
 from tests.crash.writes import BATCH, FIRST, GONE, KEYS_TO_DELETE, SECOND, do_write, pointed
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
-from tests.support.index_kinds import ALL_KINDS, KINDS, TableModel, stored_rows
+from tests.support.index_kinds import ALL_KINDS, KINDS, MERGE_ON_READ, TableModel, stored_rows
 from tests.support.soak import EVERY_POINT
 from tests.support.tables import check_stored, records
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.crash
 
 _EVERY: Final = 5
 
-_KINDS: Final = ALL_KINDS
+_KINDS: Final = ALL_KINDS | MERGE_ON_READ
 
 FOLLOW_UP = [("a", "z", 9, 9.0), ("h", "new", 9, 9.0), ("next", "y", 9, 9.0)]
 
@@ -44,7 +44,10 @@ def _open(folder: Path) -> Table:
         for write in ("upsert", "delete", "merge", "delete_where", "rollback", "cluster")
         if name != "record" and (write != "cluster" or kind.can_cluster)
     ]
-    + [("metadata", "upsert"), ("metadata-partition", "rollback")],
+    + [("metadata", "upsert"), ("metadata-partition", "rollback")]
+    # Tables of version 9 and of version 6 with log files.
+    + [("metadata-partition-logs", "upsert"), ("simple-logs", "delete_where"), ("metadata-logs", "rollback")]
+    + [(f"{name}-logs", "merge") for name in (KINDS if EVERY_POINT else ())],
 )
 def test_a_kill_at_every_change(tmp_path: Path, name: str, write: str) -> None:
     template = tmp_path / "template"

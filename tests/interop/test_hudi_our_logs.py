@@ -8,7 +8,9 @@ from typing import Final
 
 import pytest
 
-from rli import CommitResult, Query, Table, TableType, create_table
+from rli import CommitResult, Query, Step, Table, TableType, create_table
+from tests.crash.writes import FIRST, index_url, open_copy, write_and_die_at_step
+from tests.support.children import was_killed
 from tests.support.histories import Layout
 from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
 from tests.support.hudi_options import NEWEST, table_options, with_hudi
@@ -107,3 +109,34 @@ def test_hudi_reads_and_compacts_logs(engine: HudiEngine, version: int, log_form
     require_equal(engine, table, reading)
     assert table.verify_index().agrees
     assert table.metadata.verify() == ()
+
+
+@with_hudi("1.2.0")
+@pytest.mark.parametrize("version", [6, 9])
+def test_hudi_undoes_killed_writers(engine: HudiEngine, version: int, tmp_path: Path) -> None:
+    """Files of a dead write are in the table by then; Hudi knows them by their markers."""
+    table = create_table(
+        tmp_path / "table",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        table_type=TableType.MERGE_ON_READ,
+        index=index_url(tmp_path),
+        name="trips",
+    )
+    if version == 9:
+        turn_into_version_9(table)
+    table.upsert(records(*FIRST))
+    before = by_key(table.read().to_pylist())
+    table.close()
+    assert was_killed(write_and_die_at_step, tmp_path, "upsert", Step.PROMOTED, 1)
+    assert any((tmp_path / "table" / ".hoodie" / ".temp").rglob("*.marker.*"))
+    added = records(("new", "x", 1, 1.0))
+    given = options(engine, version, **{"hoodie.metadata.enable": "false"})
+    engine.write(tmp_path / "table", added, given)
+    require_equal(engine, open_copy(tmp_path), {"hoodie.metadata.enable": "false"})
+    table = open_copy(tmp_path)
+    assert by_key(table.read().to_pylist()) == {**before, **by_key(added.to_pylist())}
+    table.upsert(records(("new", "x", 2, 2.0), ("a", "x", 9, 9.0)))
+    require_equal(engine, table, {"hoodie.metadata.enable": "false"})
+    assert table.verify_index().agrees

@@ -1,4 +1,4 @@
-"""Merge-on-read tables in Spark: the records of ``Table.read``, merged in tasks."""
+"""Merge-on-read tables in Spark: the records of ``Table.read``, merged in tasks; tasks append log files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 import rli
 import rli_spark
 from tests.support.hudi_tables import unzip_hudi_table
+from tests.support.index_kinds import MERGE_ON_READ
 from tests.support.rows import sorted_rows
+from tests.support.tables import check_stored
 
 pytestmark = pytest.mark.spark
 
@@ -39,3 +41,29 @@ def test_filters_reach_merged_records(spark: SparkSession, tmp_path: Path) -> No
     for filters in (f"fare < {limit}", f"fare = {limit}", "rider is null"):
         found = rli_spark.read(spark, table, columns=["uuid"], filters=filters)
         assert collected(found) == sorted_rows(table.read(columns=["uuid"], filters=filters))
+
+
+@pytest.mark.parametrize("kind", ["record-logs", "bucket-logs"])
+def test_spark_appends_log_files(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    table = MERGE_ON_READ[kind].create(tmp_path, maintenance=False)
+    rows = [(f"k{number}", "xy"[number % 2], 10, float(number)) for number in range(20)]
+    rli_spark.upsert(frame_of(spark, rows), table)
+    late, newer = ("k1", "y", 9, -1.0), [("k0", "x", 11, 100.0), ("k2", "y", 12, 200.0)]
+    written = rli_spark.upsert(frame_of(spark, [late, *newer]), table)
+    is_global = table.index.scope is rli.Scope.GLOBAL
+    assert (written.updated, written.moved, written.unchanged) == (1, int(is_global), 1)
+    # A small file takes the record that moves; a bucket takes it as a new one, into a log file.
+    assert (written.files_appended, written.files_rewritten) == ((1, 1) if is_global else (2, 0))
+    deleted = rli_spark.delete(spark.createDataFrame([("k3",), ("k4",)], "id string"), table)
+    assert (deleted.deleted, deleted.files_rewritten) == (2, 0)
+    expected = {(row[0], row[1]): row for row in rows if row[0] not in {"k3", "k4"}} | {
+        (row[0], row[1]): row for row in newer
+    }
+    if is_global:
+        del expected["k2", "x"]
+    assert sorted(expected.values()) == sorted(tuple(row.values()) for row in table.read().to_pylist())
+    check_stored(table)
+
+
+def frame_of(spark: SparkSession, rows: list[tuple[str, str, int, float]]) -> DataFrame:
+    return spark.createDataFrame(rows, "id string, city string, ts long, v double")

@@ -186,3 +186,16 @@ def test_types_are_told_apart(tmp_path: Path) -> None:
         )
     with pytest.raises(rli.SettingsError, match="no such choice: table_type='mor'"):
         create_table(tmp_path / "other", record_key="id", table_type="mor")
+
+
+def test_deep_check_reads_log_files(table: Table) -> None:
+    table.upsert(records(("k0", "x", 11, 1.0)))
+    assert table.verify_index(deep=True).agrees
+    [log] = [log for one in opened_table(table).snapshot().slices.values() for log in one.logs]
+    path = Path(table.location, log.path)
+    content = bytearray(path.read_bytes())
+    # Within the records, which have a checksum.
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(rli.CorruptTableError, match="a log file is damaged"):
+        table.verify_index(deep=True)
