@@ -368,12 +368,14 @@ class Run:
         return batches
 
     def _of_hudi(self, name: str, engine: HudiEngine, source: random.Random) -> list[Written]:
-        writer, until = HudiWriter(name, engine, self.scene, self.table, source), time.monotonic() + self.seconds
+        writer, until = HudiWriter(name, engine, self.scene, self.table, source), float("inf")
         try:
             for number in range(self.writes):
                 if time.monotonic() >= until:
                     break
                 writer.write(number)
+                # The first write takes long: a JVM has its classes to load.
+                until = min(until, time.monotonic() + self.seconds)
         finally:
             writer.close(engine)
         return writer.written

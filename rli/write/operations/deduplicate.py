@@ -32,7 +32,7 @@ from rli.file_group.writer import FileGroupTarget, write_file_groups
 from rli.filters.filter import Filter
 from rli.hudi.file_names import new_file_id
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns
-from rli.hudi.table_features import require_writable
+from rli.hudi.table_features import require_copy_on_write, require_writable
 from rli.index.contract import TableIndex
 from rli.index.placing import PlacesRecords
 from rli.index.repeats import Repeats, find_repeats
@@ -98,8 +98,10 @@ def deduplicate(table: TableDefinition, index: TableIndex, engine: Engine, optio
 
     Raises:
         SettingsError: the index computes the file group of each record.
+        UnsupportedTableError: the table is not copy-on-write.
     """
     require_writable(table.properties)
+    require_copy_on_write(table.properties, "are deduplicated")
     if isinstance(index, PlacesRecords):
         raise SettingsError(
             "the index computes the file group of each record, so that a record cannot be put elsewhere: "
