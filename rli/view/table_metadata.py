@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeVar
 
-from rli.errors import InstantNotFoundError
+from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.metadata.index_definitions import indexed_column, load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
-from rli.hudi.timeline.timeline import Timeline
+from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.telemetry import events, metrics
 from rli.view.definition import TableDefinition
 
@@ -99,9 +99,36 @@ class TableMetadata:
 
     def _opened(self) -> MetadataTableReader:
         if self._reader is None:
-            self._reader = MetadataTableReader(self._table.storage, self._timeline, self._table.properties)
+            reader = MetadataTableReader(self._table.storage, self._timeline, self._table.properties)
+            require_each_commit(reader, self._timeline)
+            self._reader = reader
         return self._reader
 
     def __reduce__(self) -> tuple[type[TableMetadata], tuple[TableDefinition, Timeline, frozenset[str]]]:
         # Another process reads for itself.
         return TableMetadata, (self._table, self._timeline, self.partitions)
+
+
+def require_each_commit(reader: MetadataTableReader, timeline: Timeline) -> None:
+    """Pass a metadata table that has the changes of each commit.
+
+    Args:
+        reader: of the metadata table.
+        timeline: of the table, as the reader was given it.
+
+    Raises:
+        CorruptTableError: another engine has committed without it; names the commit.
+    """
+    for instant in reader.without_deltacommit:
+        try:
+            commit = read_commit(timeline.storage, timeline, instant)
+        except InstantNotFoundError:
+            # Others have undone or archived it.
+            continue
+        # A commit that changes no file has none.
+        if commit.write_stats or commit.replaced_file_ids:
+            raise CorruptTableError(
+                f"another engine left a commit out of the metadata table: instant={instant.time}",
+                remedy="build it again: rli metadata disable TABLE, then rli metadata enable TABLE; give the jobs of Hudi exactly "
+                "the partitions that the table has, see docs/how-to/beside-hudi-writers.md",
+            )

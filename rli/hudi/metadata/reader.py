@@ -36,6 +36,7 @@ from rli.hudi.metadata.sought import SoughtKeys, SoughtValues
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.hudi.properties import TableProperties
+from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.storage import Storage, StoredFile
 
@@ -97,6 +98,11 @@ class MetadataTableReader:
         Lists of files are still complete for the timeline. Load the table again before relying on locations of records.
         """
         return self._instants.are_ahead
+
+    @property
+    def without_deltacommit(self) -> tuple[Instant, ...]:
+        """Writes of the table whose deltacommits are missing; see ``ValidInstants``."""
+        return self._instants.without_deltacommit
 
     def shown_beyond(self, partition: str) -> frozenset[str]:
         """Deltacommits whose changes may be in the files of a partition, although the loaded timeline lacks their instants.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
-from rli.hudi.timeline.instant import Action
+from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.timeline import Timeline
 
 _DIGITS: Final = 17
@@ -90,6 +90,23 @@ class ValidInstants:
     def _completion_times_of_changes(self) -> dict[str, str]:
         changes = (instant for instant in self._metadata.completed if instant.action == Action.DELTA_COMMIT)
         return {instant.time: instant.completion_time or instant.time for instant in changes}
+
+    @cached_property
+    def without_deltacommit(self) -> tuple[Instant, ...]:
+        """Completed writes of the table whose deltacommits are missing, without those from before the last build of a partition.
+
+        Hudi 1.2.0 leaves a commit out of the metadata table if it wants to build a partition while writes of others are pending.
+        """
+        # A build covers what had completed by the instant that its own instant begins with.
+        built = (
+            time[:_DIGITS]
+            for time in self._completion_times_of_changes
+            if time not in self._is_completed and time not in self._data.undone and not self._is_later(time)
+        )
+        covered = max(built, default="")
+        return tuple(
+            write for write in self._data.completed_writes if write.time > covered and not self.is_committed(write.time)
+        )
 
     def birth_time(self, instant: str) -> str:
         """Completion time of the deltacommit that made a file group; the instant itself if the active timeline lacks it."""

@@ -18,6 +18,7 @@ from rli.hudi.properties import TableProperties, load_properties
 from rli.model import Scope
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
+from rli.view.table_metadata import require_each_commit
 
 PARTITION = PartitionKind.RECORD_INDEX
 """Of the metadata table."""
@@ -42,6 +43,8 @@ def opened_reader(snapshot: Snapshot, scope: Scope) -> MetadataTableReader:
     _require_scope(table, scope)
     try:
         reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
+        # Keys of such a commit would be inserted again.
+        require_each_commit(reader, snapshot.timeline)
         suspects = reader.shown_beyond(PARTITION)
         # An upsert would insert the keys of a lost file again.
         reader.require_whole(PARTITION)

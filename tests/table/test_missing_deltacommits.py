@@ -1,0 +1,60 @@
+"""A metadata table that lacks a commit of another engine, as Hudi 1.2.0 leaves it beside pending writes, is not relied on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rli import CorruptIndexError, Table, create_table
+from tests.support.rows import sorted_rows
+from tests.support.unshared_commits import write_at_once
+
+pytestmark = pytest.mark.invariant("P52")
+
+
+def records(*rows: tuple[str, str, int]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(("id", "city", "ts"), row, strict=True)) for row in rows])
+
+
+def with_a_commit_left_out(folder: Path, index: str | None = None) -> Table:
+    table = create_table(
+        folder / "t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=index,
+        metadata=["files", "record_index"],
+    )
+    table.upsert(records(("a", "Rome", 1)))
+    write_at_once(table, records(("b", "Rome", 1)), records(("k", "Oslo", 1)))
+    return table
+
+
+def test_reads_find_its_records(tmp_path: Path) -> None:
+    table = with_a_commit_left_out(tmp_path)
+    # Then the last commit is in the metadata table.
+    table.upsert(records(("c", "Rome", 1)))
+    expected = records(("a", "Rome", 1), ("b", "Rome", 1), ("c", "Rome", 1), ("k", "Oslo", 1))
+    assert sorted_rows(table.read()) == sorted_rows(expected)
+    assert table.metadata.verify() != ()
+    table.metadata.disable()
+    table.metadata.enable(["files"])
+    assert table.metadata.verify() == ()
+    assert sorted_rows(table.read()) == sorted_rows(expected)
+
+
+def test_its_keys_are_not_inserted_again(tmp_path: Path) -> None:
+    table = with_a_commit_left_out(tmp_path, "record-index:")
+    with pytest.raises(CorruptIndexError, match="left a commit out"):
+        table.upsert(records(("k", "Rome", 2)))
+
+
+def test_empty_commits_are_not_missed(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", metadata=["files"], index="record-index:")
+    row = pa.table({"id": ["a"]})
+    table.upsert(row)
+    assert table.upsert(row, transaction=("job", 1)).instant is not None
+    assert table.upsert(pa.table({"id": ["b"]})).inserted == 1
+    assert table.read().num_rows == 2
