@@ -56,7 +56,9 @@ class TableMetadata:
             if partition not in self.partitions:
                 return None
             try:
-                return question(self._opened())
+                reader = self._opened()
+                require_each_commit(reader, partition, self._timeline)
+                return question(reader)
             except InstantNotFoundError as error:
                 self._reader = None
                 if attempt + 1 == _ATTEMPTS:
@@ -99,9 +101,7 @@ class TableMetadata:
 
     def _opened(self) -> MetadataTableReader:
         if self._reader is None:
-            reader = MetadataTableReader(self._table.storage, self._timeline, self._table.properties)
-            require_each_commit(reader, self._timeline)
-            self._reader = reader
+            self._reader = MetadataTableReader(self._table.storage, self._timeline, self._table.properties)
         return self._reader
 
     def __reduce__(self) -> tuple[type[TableMetadata], tuple[TableDefinition, Timeline, frozenset[str]]]:
@@ -109,17 +109,18 @@ class TableMetadata:
         return TableMetadata, (self._table, self._timeline, self.partitions)
 
 
-def require_each_commit(reader: MetadataTableReader, timeline: Timeline) -> None:
-    """Pass a metadata table that has the changes of each commit.
+def require_each_commit(reader: MetadataTableReader, partition: str, timeline: Timeline) -> None:
+    """Pass a partition of the metadata table that has the changes of each commit.
 
     Args:
         reader: of the metadata table.
+        partition: of the metadata table.
         timeline: of the table, as the reader was given it.
 
     Raises:
         CorruptTableError: another engine has committed without it; names the commit.
     """
-    for instant in reader.without_deltacommit:
+    for instant in reader.lacks(partition):
         try:
             commit = read_commit(timeline.storage, timeline, instant)
         except InstantNotFoundError:
@@ -128,7 +129,7 @@ def require_each_commit(reader: MetadataTableReader, timeline: Timeline) -> None
         # A commit that changes no file has none.
         if commit.write_stats or commit.replaced_file_ids:
             raise CorruptTableError(
-                f"another engine left a commit out of the metadata table: instant={instant.time}",
+                f"another engine left a commit out of the metadata table: partition={partition} instant={instant.time}",
                 remedy="build it again: rli metadata disable TABLE, then rli metadata enable TABLE; give the jobs of Hudi exactly "
                 "the partitions that the table has, see docs/how-to/beside-hudi-writers.md",
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rli import CorruptIndexError, Table, create_table
+from rli import CorruptIndexError, Table, create_table, open_table
 from tests.support.rows import sorted_rows
 from tests.support.unshared_commits import write_at_once
 
@@ -49,6 +49,12 @@ def test_its_keys_are_not_inserted_again(tmp_path: Path) -> None:
     table = with_a_commit_left_out(tmp_path, "record-index:")
     with pytest.raises(CorruptIndexError, match="left a commit out"):
         table.upsert(records(("k", "Rome", 2)))
+    table.bootstrap_index()
+    healed = open_table(table.location)
+    assert healed.upsert(records(("k", "Rome", 2))).moved == 1
+    rows = (("a", "Rome", 1), ("b", "Rome", 1), ("k", "Rome", 2))
+    assert sorted_rows(healed.read()) == sorted_rows(records(*rows))
+    assert healed.verify_index().agrees
 
 
 def test_empty_commits_are_not_missed(tmp_path: Path) -> None:

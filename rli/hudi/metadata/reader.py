@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import chain
 from typing import Final
 
@@ -37,7 +38,7 @@ from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.instant import Instant
-from rli.hudi.timeline.timeline import Timeline
+from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.storage import Storage, StoredFile
 
 _MERGED: Final = frozenset(
@@ -99,10 +100,27 @@ class MetadataTableReader:
         """
         return self._instants.are_ahead
 
-    @property
-    def without_deltacommit(self) -> tuple[Instant, ...]:
-        """Writes of the table whose deltacommits are missing; see ``ValidInstants``."""
-        return self._instants.without_deltacommit
+    def lacks(self, partition: str) -> tuple[Instant, ...]:
+        """Completed writes of the table that a partition should have, and whose deltacommits are missing.
+
+        Hudi 1.2.0 leaves a commit out of the metadata table if it wants to build a partition while writes of others are pending.
+
+        Raises:
+            CorruptTableError: a deltacommit cannot be read; names the file.
+        """
+        missing = self._instants.without_deltacommit
+        covered = self._covered.get(partition, "") if missing else ""
+        return tuple(write for write in missing if write.time > covered)
+
+    @cached_property
+    def _covered(self) -> dict[str, str]:
+        """Partition → the last instant of the table that its last build covers, as far as the active timeline tells."""
+        found: dict[str, str] = {}
+        for build in self._instants.builds:
+            for stat in read_commit(self._storage, self.timeline, build).write_stats:
+                last = self._instants.covered_by(build)
+                found[stat.partition_path] = max(found.get(stat.partition_path, ""), last)
+        return found
 
     def shown_beyond(self, partition: str) -> frozenset[str]:
         """Deltacommits whose changes may be in the files of a partition, although the loaded timeline lacks their instants.

@@ -93,20 +93,25 @@ class ValidInstants:
 
     @cached_property
     def without_deltacommit(self) -> tuple[Instant, ...]:
-        """Completed writes of the table whose deltacommits are missing, without those from before the last build of a partition.
+        """Completed writes of the table without a deltacommit, those that came before a build included."""
+        return tuple(write for write in self._data.completed_writes if not self.is_committed(write.time))
 
-        Hudi 1.2.0 leaves a commit out of the metadata table if it wants to build a partition while writes of others are pending.
-        """
-        # A build covers what had completed by the instant that its own instant begins with.
-        built = (
-            time[:_DIGITS]
-            for time in self._completion_times_of_changes
-            if time not in self._is_completed and time not in self._data.undone and not self._is_later(time)
-        )
-        covered = max(built, default="")
+    @cached_property
+    def builds(self) -> tuple[Instant, ...]:
+        """Deltacommits that built partitions, as far as the active timeline tells."""
         return tuple(
-            write for write in self._data.completed_writes if write.time > covered and not self.is_committed(write.time)
+            instant
+            for instant in self._metadata.completed
+            if instant.action == Action.DELTA_COMMIT
+            and instant.time not in self._is_completed
+            and instant.time not in self._data.undone
+            and not self._is_later(instant.time)
         )
+
+    @staticmethod
+    def covered_by(build: Instant) -> str:
+        """The last instant of the table that a build covers: its own instant begins with it."""
+        return build.time[:_DIGITS]
 
     def birth_time(self, instant: str) -> str:
         """Completion time of the deltacommit that made a file group; the instant itself if the active timeline lacks it."""
