@@ -26,6 +26,7 @@ NAMES: Final = (
     "log_file",
     "skipping",
     "metadata_upkeep",
+    "metadata_indexes",
     "point_reads",
     "changes",
     "upsert_memory",

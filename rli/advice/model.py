@@ -27,8 +27,8 @@ _FILTER_BYTES: Final = 5.4
 _FILES_OF_GROUP: Final = 6
 """Of a file group of the record index: its base file, and the log files of half of the commits between compactions."""
 
-_FILES_OF_STATISTICS: Final = 24
-"""Of the metadata table: those of its file groups with statistics of files."""
+_FILES_OF_STATISTICS: Final = 64
+"""Footers that are read in about the time in which the metadata table tells of as many files."""
 
 _CELL_BYTES: Final = 8
 """Of an entry in the metadata table, beside its key."""

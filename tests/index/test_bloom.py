@@ -122,8 +122,13 @@ EDGES = ("", "~", "é", "\u07ff", "\ue000", "ﬁ", "\uffff", "\U00010000", "\U00
 
 @pytest.mark.parametrize("known", [METADATA, METADATA[:2], ("files", "bloom_filters")], ids="+".join)
 def test_metadata_table_spares_footers(
-    tmp_path: Path, known: tuple[str, ...], opened: Counter[str], probes: Callable[[], list[tuple[int, ...]]]
+    tmp_path: Path,
+    known: tuple[str, ...],
+    opened: Counter[str],
+    probes: Callable[[], list[tuple[int, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(BloomIndex, "fewest_asked", 20)
     location = table_of_files(tmp_path, "global-bloom:", files=20, rows=10).location
     wanted = ["1005", "17007", "nobody", "1nobody"]
     table = rli.open_table(location)
@@ -162,19 +167,24 @@ def test_answers_equal_those_of_footers(tmp_path: Path, index: str, monkeypatch:
 
 @pytest.mark.parametrize("partition", METADATA[1:])
 def test_broken_metadata_hides_no_key(
-    tmp_path: Path, partition: str, opened: Counter[str], caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    partition: str,
+    opened: Counter[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(BloomIndex, "fewest_asked", 20)
     table = table_of_files(tmp_path, "global-bloom:", files=20, rows=10)
     table.metadata.enable(METADATA)
     for file in Path(table.location, ".hoodie/metadata", partition).glob("*.hfile"):
         file.write_bytes(b"\xff" * file.stat().st_size)
     table = rli.open_table(table.location)
     opened.clear()
-    assert table.lookup(["1005", "nobody"]).column("partition_path").to_pylist() == ["p1", None]
+    in_ranges = [f"{n}005x" for n in range(20)]
+    assert table.lookup(["1005", *in_ranges]).column("partition_path").to_pylist() == ["p1", *[None] * 20]
     told = [record for record in caplog.records if getattr(record, "rli_event", "") == "metadata.unused"]
     assert [vars(record)["rli_partition"] for record in told] == [partition]
-    # The other partition still tells.
-    assert opened["files"] == 1
+    assert opened["files"] == (1 if partition == "column_stats" else 20)
 
 
 @pytest.mark.parametrize("name", METADATA_TABLES)

@@ -42,7 +42,7 @@ class MetadataStatistics:
         snapshot: the state.
         footers: of base files. Their statistics are kept together.
         ranges: keeps key ranges without filters.
-        fewest: unknown slices for which the metadata table is asked; the footers of fewer are read sooner.
+        fewest: slices whose ranges or filters are asked for; the footers of fewer are read sooner.
     """
 
     def __init__(self, snapshot: Snapshot, footers: FooterStatistics, ranges: StatisticsCache, fewest: int) -> None:
@@ -57,13 +57,13 @@ class MetadataStatistics:
         unknown = {
             _path(one): one for one in file_slices if not one.logs and self._footers.kept.get(_path(one)) is None
         }
-        if len(unknown) < self._fewest:
-            yield file_slices, {}
-            return
         known = self._known_ranges(unknown)
         sought = {path: one for path, one in unknown.items() if concerns(one, _range(known.get(path)))}
         others = [one for one in file_slices if one.logs or _path(one) not in sought]
         yield others, {path: found for path, found in known.items() if path not in sought}
+        if len(sought) < self._fewest:
+            yield list(sought.values()), {}
+            return
         for some in _shared(sought):
             yield list(some.values()), self._with_filters(some, known)
 
@@ -81,6 +81,8 @@ class MetadataStatistics:
     def _known_ranges(self, unknown: Mapping[str, FileSlice]) -> KnownStatistics:
         known = {path: found for path in unknown if (found := self._ranges.get(path)) is not None}
         missing = [path for path in unknown if path not in known]
+        if len(missing) < self._fewest:
+            return known
         files = [_file(path) for path in missing]
         told = self._metadata.ask(
             PartitionKind.COLUMN_STATS, lambda reader: statistics_by_column(reader, [RECORD_KEY], files)
