@@ -135,7 +135,18 @@ def test_lost_answer_of_release_releases(storage: Storage) -> None:
     taken(lock_of(storage, "t2")).release()
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"expired":false,"validUntil":null,"owner":"a"}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[" * 100_000,
+        b'{"expired":false,"validUntil":null,"owner":"a"}',
+        b'{"expired":false,"validUntil":1e400,"owner":"a"}',
+        b'{"expired":false,"validUntil":99999999999999999999,"owner":"a"}',
+    ],
+    ids=["empty", "no fields", "nested", "no time", "infinite", "no such time"],
+)
 def test_damaged_lock_is_told(storage: Storage, content: bytes) -> None:
     storage.write_bytes(FILE, content)
     with pytest.raises(CorruptTableError, match="table_lock"):

@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
         "rli create trips --record-key id --partition-by city --ordering ts --if-exists open",
         "rli create events --record-key id --partition-by day --ordering ts --type merge-on-read",
         "rli create trips --record-key id --schema trips.avsc --option compression=snappy --option write_attempts=20",
+        "rli create trips --record-key id --lock filesystem",
         "rli create /mnt/shared/trips --record-key id --index lmdb:///var/lib/rli/trips --lease table",
     )
 

@@ -20,6 +20,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
 from uuid import uuid4
@@ -61,9 +62,11 @@ class _State:
             found = parse_json(content)
             expired, until, owner = found["expired"], found["validUntil"], found["owner"]
             if isinstance(expired, bool) and isinstance(until, int) and isinstance(owner, str):
+                # A time that no calendar has could not be shown.
+                datetime.fromtimestamp(until / _MILLISECONDS, UTC)
                 return cls(expired, until, owner)
             problem = "a value has another type"
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, OSError) as error:
             problem = f"{type(error).__name__}: {error}"
         raise CorruptTableError(
             f"the object of Hudi's lock is damaged ({problem}): object={_FILE}",
@@ -117,7 +120,7 @@ class StorageLock:
         if self._seen is None:
             return f"object={_FILE}"
         state = _State.from_json(self._seen)
-        until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(state.validUntil / _MILLISECONDS))
+        until = datetime.fromtimestamp(state.validUntil // _MILLISECONDS, UTC).isoformat()
         kind = "a process of rli" if state.owner.startswith(self._of_rli) else "a writer of Hudi"
         return f"object={_FILE} holder={kind} owner={state.owner} valid_until={until}"
 
