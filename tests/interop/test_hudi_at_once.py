@@ -1,10 +1,11 @@
-"""Hudi and processes of rli write one table at the same moment, under the lock of Hudi's lock file."""
+"""Hudi and processes of rli write one table at the same moment, under a lock of Hudi."""
 
 from __future__ import annotations
 
 import os
 import random
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from tests.support.at_once import Outcome, Run, Scene, as_table, first_rows, req
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import NEWEST, newest_only
 from tests.support.soak import cases, in_ci
+from tests.support.zookeeper import running_zookeeper
 
 pytestmark = [
     pytest.mark.hudi,
@@ -34,6 +36,7 @@ BUCKET_STRATEGY: Final = "org.apache.hudi.client.transaction.BucketIndexConcurre
 
 _FILES: Final = ("files",)
 _RECORDS: Final = ("files", "record_index")
+_ZOOKEEPER: Final = "lock in zookeeper"
 SCENES: Final = {
     "alone": Scene(),
     "services": Scene(has_services=True, has_deaths=True),
@@ -54,6 +57,7 @@ SCENES: Final = {
     ),
     "version 9": Scene(version=9, has_services=True, has_deaths=True),
     "spark": Scene(has_spark=True, has_services=True, has_deaths=True),
+    _ZOOKEEPER: Scene(has_services=True, has_deaths=True),
     "two versions": Scene(hudi=(NEWEST, "1.0.2"), has_services=True, has_deaths=True),
 }
 
@@ -86,5 +90,8 @@ def test_nothing_is_lost_or_doubled(engine: HudiEngine, scene: str, tmp_path: Pa
         run_scene(found, [engine], tmp_path, cases(WRITES_OF_HUDI), float("inf"))
         return
     with ExitStack() as stack:
+        if scene == _ZOOKEEPER:
+            server = stack.enter_context(running_zookeeper(tmp_path))
+            found = replace(found, lock=f"zookeeper://{server}/hudi/at-once?key=trips")
         engines = [stack.enter_context(HudiEngine(version)) for version in found.hudi]
         run_scene(found, engines, tmp_path, 1 << 30, SECONDS_IN_SOAK)

@@ -25,6 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import rli_spark
 from rli import CommitResult, ConflictError, LeaseLostError, Step, Table, create_table, open_table
 from rli.errors import LeaseBusyError
+from rli.hudi.lock_settings import lock_properties
 from tests.support.children import pipe, start_child
 from tests.support.histories import SCHEMA, Layout, Row, trip
 from tests.support.hudi import HUDI_VERSIONS, HudiEngine, HudiError
@@ -94,6 +95,7 @@ class Scene:
         hudi_index: ``hoodie.index.type`` of Hudi's writers.
         metadata: partitions of the metadata table.
         version: of the table.
+        lock: of the table.
         has_services: whether both sides cluster, clean and archive.
         has_deaths: whether Hudi's writers are paused, and the only one of them killed, too.
         has_spark: whether one of the processes of rli writes frames of Spark.
@@ -105,6 +107,7 @@ class Scene:
     hudi_index: str = "GLOBAL_SIMPLE"
     metadata: tuple[str, ...] = ()
     version: int = 6
+    lock: str = "filesystem"
     has_services: bool = False
     has_deaths: bool = False
     has_spark: bool = False
@@ -118,7 +121,7 @@ class Scene:
             partition_by="city",
             ordering="ts",
             index=self.index or f"lmdb://{folder / 'index'}",
-            lock="filesystem",
+            lock=self.lock,
             maintenance=False,
             metadata=[*self.metadata] if self.metadata and self.version == 6 else "none",
         )
@@ -128,7 +131,7 @@ class Scene:
 
     def options_of(self, engine: HudiEngine) -> dict[str, str]:
         """The options of a writer of Hudi."""
-        chosen = {**write_options(engine, BY_CITY, index=self.hudi_index), **FILE_LOCK}
+        chosen = {**write_options(engine, BY_CITY, index=self.hudi_index), **FILE_LOCK, **lock_properties(self.lock)}
         if self.version != 6:
             chosen |= {"hoodie.write.table.version": str(self.version)}
         chosen |= _WITH_METADATA if self.metadata else _WITHOUT_METADATA
