@@ -299,3 +299,30 @@ def test_table_is_written_under_lock(locks: Locks) -> None:
     theirs = locks.of_hudi()
     assert theirs.attempt()
     theirs.release()
+
+
+def test_audits_have_one_form(jvm: HudiJvm, tmp_path: Path, object_store: ObjectStore, zookeeper: str) -> None:
+    locks = _storage(jvm, tmp_path, object_store, zookeeper)
+    storage = Storage(locks.table["path"], object_store.options)
+    storage.write_bytes(".hoodie/.locks/audit_enabled.json", b'{"STORAGE_LOCK_AUDIT_SERVICE_ENABLED": true}')
+    forms = list[list[dict[str, object]]]()
+
+    def read() -> None:
+        [file] = storage.list_files(".hoodie/.locks/audit")
+        lines = [json.loads(line) for line in (storage.read_bytes(file.path) or b"").splitlines()]
+        assert file.name == f"{lines[0]['timestamp']}_{lines[0]['ownerId']}.jsonl"
+        forms.append([{**line, "ownerId": "", "at": line["lockExpiration"] - line["timestamp"]} for line in lines])
+        storage.delete_files([file.path])
+
+    theirs = locks.of_hudi()
+    assert theirs.attempt()
+    theirs.release()
+    read()
+    with locks.exclusion().hold("rli"):
+        pass
+    read()
+    moments = {"timestamp", "transactionStartTime", "lockExpiration"}
+    hudi, rli = ([{k: v for k, v in line.items() if k not in moments} for line in form] for form in forms)
+    assert hudi == rli
+    assert [line["state"] for line in rli] == ["START", "END"]
+    assert moments < {*forms[0][0]} == {*forms[1][0]}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import obstore
 import pytest
-from obstore.exceptions import GenericError
+from obstore.exceptions import BaseError, GenericError
 
 _REQUESTS: Final = ("put", "get", "head", "copy", "delete")
 
@@ -26,8 +26,13 @@ def at_requests(before: AtRequest) -> Iterator[None]:
 
 
 @contextmanager
-def answer_lost(number: int) -> Iterator[list[str]]:
-    """The n-th request that changes something is carried out, but gets no answer; the requests that were sent."""
+def answer_lost(number: int, error: type[BaseError] = GenericError) -> Iterator[list[str]]:
+    """The n-th request that changes something is carried out, but gets no answer; the requests that were sent.
+
+    Args:
+        number: of the request, from 1.
+        error: what the client is told instead. A network component that repeats requests gets a ``PreconditionError``.
+    """
     sent: list[str] = []
 
     def losing(name: str, send: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,7 +40,7 @@ def answer_lost(number: int) -> Iterator[list[str]]:
             sent.append(name)
             answer = send(*arguments, **named)
             if len(sent) == number:
-                raise GenericError("the answer was lost")
+                raise error("the answer was lost")
             return answer
 
         return request
