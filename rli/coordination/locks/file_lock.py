@@ -31,6 +31,9 @@ _FILE: Final = "lock"
 _SECOND_DELETE_SECONDS: Final = 0.1
 """After a release, Hudi deletes the file a second time within this time, as a rule."""
 
+_CREATION_SECONDS: Final = 0.02
+"""After it has asked for the file, Hudi creates or truncates it within this time, as a rule."""
+
 _RENEWALS_PER_TERM: Final = 3
 
 
@@ -59,9 +62,10 @@ class FileLock:
         content = json.dumps(
             {"rli": self._owner, "token": uuid4().hex, "host": process.host, "pid": process.pid}
         ).encode()
+        changed = self._path.parent.stat()
         if not _create(self._path, content):
             return None
-        return HeldFileLock(self._path, content, self._expiry)
+        return HeldFileLock(self._path, content, self._expiry, changed)
 
     def withdraw(self) -> None:
         """Nothing: there is no queue."""
@@ -99,19 +103,37 @@ class FileLock:
 
 
 class HeldFileLock:
-    """A lock file of this process; its time is renewed while it is held."""
+    """A lock file of this process; its time is renewed while it is held.
 
-    def __init__(self, path: Path, content: bytes, expiry: float) -> None:
+    Args:
+        path: of the file.
+        content: of the file.
+        expiry: seconds without a change after which the file counts as left behind; 0 for never.
+        folder: the state of its folder before.
+    """
+
+    def __init__(self, path: Path, content: bytes, expiry: float, folder: os.stat_result) -> None:
         self._path = path
         self._content = content
+        self._folder = folder
         self._renewal = Renewal(expiry / _RENEWALS_PER_TERM, self._renew, "lock file")
         if expiry:
             self._renewal.begin()
 
     def settle(self) -> bool:
         """Wait until a release of Hudi has deleted its file the second time; False if that was this file."""
-        time.sleep(_SECOND_DELETE_SECONDS)
+        time.sleep(max(_SECOND_DELETE_SECONDS - self._quiet_seconds(), _CREATION_SECONDS))
         return _read(self._path) == self._content
+
+    def _quiet_seconds(self) -> float:
+        """For how long no file of the folder was deleted before this one was created; 0 if nobody knows."""
+        # The first deletion changed the folder. A client of a file server may remember an older time of the folder.
+        if not os.major(self._folder.st_dev):
+            return 0.0
+        try:
+            return max(self._path.stat().st_mtime - self._folder.st_mtime, 0.0)
+        except FileNotFoundError:
+            return 0.0
 
     def require_held(self) -> None:
         """Raise ``LeaseLostError`` if this process does not hold the lock any more."""
