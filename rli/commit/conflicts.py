@@ -31,7 +31,7 @@ from rli.tasks import TaskRunner
 from rli.view.diff import GroupChange, changed_groups, undone_writes
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
-from rli.view.merging.log_keys import log_keys
+from rli.view.merging.log_keys import keys_of_logs, log_keys
 from rli.view.paths import unpublished_file
 from rli.view.planned_rewrites import compacted_after
 from rli.view.snapshot import Snapshot
@@ -56,6 +56,7 @@ class ReadSet:
         known_deletes: the deleted keys that it compared its records with; None if it did not.
         partitions: the paths of partitions that it replaces as a whole: also file groups that are new there count as read.
             None for all partitions.
+        requested_keys: finds its keys among some others; None if more than single keys decided about its work, as by a condition.
     """
 
     groups: frozenset[FileGroupId]
@@ -63,6 +64,7 @@ class ReadSet:
     deleted_keys: Callable[[DeletedKeys], SomeKeys] = no_keys
     known_deletes: DeletedKeys | None = None
     partitions: frozenset[str] | None = frozenset()
+    requested_keys: Callable[[pa.Array], SomeKeys] | None = None
 
     def groups_among(self, now: Snapshot) -> frozenset[FileGroupId]:
         """The file groups that it depends on, with those that are in its partitions by now (P51)."""
@@ -211,10 +213,14 @@ class PlannedCommit:
         # time if another commit had removed the newer one (P5).
         groups = self.read.groups_among(current) | self.change.groups
         changed = changed_groups(self.state.snapshot, current, groups)
-        contested = [change.group for change in changed if not self._is_only_appended(change)]
+        storage = current.table.storage
+        contested = [
+            change.group
+            for change in changed
+            if not (self._is_only_appended(change) or self._is_beside(change, storage))
+        ]
         if not contested:
             return
-        storage = current.table.storage
         ours = [written[group] for group in contested if group in written]
         gone = (_gone_keys(storage, journal, contested) for journal in self.journals)
         # A clustering changes no key.
@@ -229,6 +235,17 @@ class PlannedCommit:
             instants=instants,
             remedy="write again",
         )
+
+    def _is_beside(self, change: GroupChange, storage: Storage) -> bool:
+        """Whether others have only appended records of other keys to a file group, and this write does no more (P6)."""
+        before, after, requested = change.before, change.after, self.read.requested_keys
+        if requested is None or change.group in self.change.superseded or before is None or after is None:
+            return False
+        if before.base != after.base or not set(before.logs) <= set(after.logs):
+            return False
+        new = [log for log in after.logs if log not in before.logs]
+        keys = None if not new else keys_of_logs(storage, new)
+        return keys is not None and not requested(keys).count
 
 
 def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) -> SomeKeys:

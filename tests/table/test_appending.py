@@ -199,3 +199,21 @@ def test_deep_check_reads_log_files(table: Table) -> None:
     path.write_bytes(content)
     with pytest.raises(rli.CorruptTableError, match="a log file is damaged"):
         table.verify_index(deep=True)
+
+
+@pytest.mark.parametrize("key", ["k1", "k0", None])
+def test_appends_of_other_keys_both_commit(table: Table, key: str | None) -> None:
+    other, done = rli.open_table(table.location), list[str]()
+
+    def write_meanwhile(step: rli.Step) -> None:
+        if step is rli.Step.WRITTEN and not done:
+            done.append("")
+            change = records((key or "k1", "x", 30, 30.0))
+            other.update_where("id = 'k1'", {"ts": "ts - 1", "v": "30.0"}) if key is None else other.upsert(change)
+
+    told = table.upsert(records(("k0", "x", 40, 40.0), ("k2", "x", 1, -1.0)), on_step=write_meanwhile)
+    # Others have changed a key of this write, or written a base file.
+    assert told.attempts == (1 if key == "k1" else 2)
+    assert (value_of(table, "k0"), value_of(table, "k2")) == (40, 2)
+    assert value_of(table, key or "k1") == (40 if key == "k0" else 30)
+    check_stored(table)

@@ -1,8 +1,9 @@
-"""The record keys in a log file that rli wrote, of records and of deletes."""
+"""The record keys in log files, of records and of deletes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,6 +16,19 @@ from rli.hudi.log_file.reader import LogFileReader
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.storage import Storage
 from rli.view.file_slices import DataFile
+
+_WITH_KEYS: Final = frozenset({BlockKind.AVRO, BlockKind.PARQUET, BlockKind.DELETE})
+
+
+def keys_of_logs(storage: Storage, files: Iterable[DataFile]) -> pa.Array | None:
+    """The record keys in some log files; None if a block tells more than keys, as that of a rollback. Arguments and errors as ``log_keys``."""
+    found = [pa.array([], pa.string())]
+    for file in files:
+        with storage.filesystem.open_input_file(storage.full_path(file.path)) as source:
+            if any(block.kind not in _WITH_KEYS for block in LogFileReader(source, file.size).blocks()):
+                return None
+        found += log_keys(storage, file)
+    return pa.concat_arrays(found)
 
 
 def log_keys(storage: Storage, file: DataFile) -> Iterator[pa.Array]:

@@ -19,7 +19,7 @@ from rli.model import CommitResult, Scope, Step
 from rli.view.definition import TableDefinition
 from rli.write.engine.contract import Engine, Request
 from rli.write.operations.operation import Operation, run
-from rli.write.operations.planning import kept_deletes, plan_write, read_set, run_plan
+from rli.write.operations.planning import kept_deletes, plan_write, read_set, requested_among, run_plan
 from rli.write.options import WriteOptions
 from rli.write.rows.keying import KeysAlone
 from rli.write.rows.tagging import DeleteTagging
@@ -81,7 +81,13 @@ class Delete(Operation):
         kept = work_rows.ORDERING if has_ordering else None
         deleted = kept_deletes(write, engine, request, schema, ordering=kept, by_mark=False)
         known = write.deleted_keys if deleted else None
-        read = read_set(profile, results, partial(_changed_keys, request), known_deletes=known)
+        read = read_set(
+            profile,
+            results,
+            partial(_changed_keys, request),
+            known_deletes=known,
+            requested_keys=partial(requested_among, request),
+        )
         return PreparedWrite(
             results, schema, self.name, profile.apart, read, deleted_keys=deleted, is_flushed=engine.flushes_in_tasks
         )

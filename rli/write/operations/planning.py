@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rli.commit.conflicts import ReadSet, no_keys
 from rli.commit.write_basis import WriteBasis
@@ -102,10 +103,12 @@ def read_set(
     changed_keys: Callable[[ChangedKeys], SomeKeys] = no_keys,
     deleted_keys: Callable[[DeletedKeys], SomeKeys] = no_keys,
     known_deletes: DeletedKeys | None = None,
+    *,
+    requested_keys: Callable[[pa.Array], SomeKeys] | None = None,
 ) -> ReadSet:
     """What a write depends on: the file groups that hold its keys, also where it changed nothing; see ``ReadSet``."""
     groups = profile.origins | {result.group for result in results}
-    return ReadSet(groups, changed_keys, deleted_keys, known_deletes)
+    return ReadSet(groups, changed_keys, deleted_keys, known_deletes, requested_keys=requested_keys)
 
 
 def deletions_of(write: WriteBasis) -> Deletions:
@@ -116,6 +119,15 @@ def deletions_of(write: WriteBasis) -> Deletions:
 def deleted_among(request: Request, deleted: DeletedKeys) -> SomeKeys:
     """The requested keys that others deleted."""
     return request.some_keys(partial(_chosen, deleted))
+
+
+def requested_among(request: Request, record_keys: pa.Array) -> SomeKeys:
+    """The requested keys among some others."""
+    return request.some_keys(partial(_held, record_keys))
+
+
+def _held(others: pa.Array, record_keys: pa.Array) -> SomeKeys:
+    return SomeKeys.of([record_keys.filter(pc.is_in(record_keys, value_set=others)).unique()])
 
 
 def _chosen(deleted: DeletedKeys, record_keys: pa.Array) -> SomeKeys:

@@ -18,7 +18,15 @@ from rli.index.reports import SomeKeys
 from rli.model import OnPartitionChange, Step, WriteCounts
 from rli.write.engine.contract import Engine, Request, TaggedRows, Tagging
 from rli.write.operations.named_slices import require_slices
-from rli.write.operations.planning import deleted_among, kept_deletes, plan_write, read_set, run_plan, tagged_rows
+from rli.write.operations.planning import (
+    deleted_among,
+    kept_deletes,
+    plan_write,
+    read_set,
+    requested_among,
+    run_plan,
+    tagged_rows,
+)
 from rli.write.rows.late_moves import LateMoves, require_no_moves
 
 _SAMPLE: Final = 5
@@ -73,6 +81,7 @@ def prepare_records(write: WriteBasis, request: Request, engine: Engine, records
         no_keys if is_told else partial(_changed_keys, request),
         partial(deleted_among, request),
         write.deleted_keys,
+        requested_keys=partial(requested_among, request),
     )
     ordering = write.table.properties.ordering_field if records.may_delete else None
     refused = [(result.group.partition_path, result.refused) for result in results if result.refused]
