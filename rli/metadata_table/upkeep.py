@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
@@ -30,7 +30,7 @@ from rli.metadata_table.location_changes import placed, put_back, touched_partit
 from rli.metadata_table.partition_change import PartitionChange
 from rli.metadata_table.secondary_entries import SecondaryEntries, kept_entries, why_not_kept
 from rli.model import Scope
-from rli.view.file_slices import FileSlice
+from rli.view.file_slices import FileSlice, is_behind
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -101,16 +101,22 @@ class Upkeep:
             # Hudi fails where it finds none for a file.
             kept = kept.without({PartitionKind.BLOOM_FILTERS: "a base file has no bloom filter"})
         live = self._live(change.partition_paths | {group.partition_path for group in change.replaced})
-        # Log files may be behind the base files of a compaction, too.
-        appended = {stat.partition_path for stat in (change.stats if change.operation == COMPACT else change.appended)}
+        appended = {stat.partition_path for stat in change.appended}
         left = {
-            path: None if path in appended else [part for part in slices if part.group not in change.superseded]
-            for path, slices in live.items()
+            path: None if path in appended else [*self._left(slices, instant, change)] for path, slices in live.items()
         }
         # A compaction changes no record.
         changed = kept if change.operation != COMPACT else KeptPartitions(())
         secondary = self._secondary(changed, lambda entries: entries.of_write(instant, change))
         return self._upkept(instant, kept, Contents(files, left, self._locations(placed, journals), secondary))
+
+    def _left(self, slices: Iterable[FileSlice], instant: str, change: TableChange) -> Iterator[FileSlice]:
+        """What readers still read of some slices after a write: of those with a new base file, the log files behind that."""
+        for part in slices:
+            if part.group not in change.superseded:
+                yield part
+            elif logs := [log for log in part.logs if is_behind(log, instant, self._snapshot.timeline)]:
+                yield replace(part, base=None, logs=tuple(logs))
 
     def kept_by_service(self, change: TableChange) -> KeptPartitions:
         """What becomes of the partitions with a table service; raises as ``of_write``.
