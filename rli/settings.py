@@ -33,6 +33,8 @@ DEFAULT_WRITE_ATTEMPTS: Final = 8
 
 DEFAULT_TOMBSTONES: Final = 7 * 24 * 3600
 
+_DELTA_COMMITS: Final = 15
+
 _DIGEST_KEY_BYTES: Final = 32
 _DIGEST_KEY: Final = re.compile(r"[0-9a-f]{64}")
 _STORED: Final = "stored"
@@ -144,6 +146,8 @@ class Maintenance(StoredSettings):
         keep_max_commits: how many commits may be on it before others leave.
         clustering_inline: whether small base files are put together.
         clustering_inline_max_commits: after how many commits.
+        compaction_inline_max_delta_commits: after how many deltacommits the log files of a merge-on-read table are merged into base
+            files; None: not at all. Nothing is merged either where all other services are off.
     """
 
     clean_automatic: bool = True
@@ -154,6 +158,7 @@ class Maintenance(StoredSettings):
     keep_max_commits: Annotated[int, Field(ge=3)] = 90
     clustering_inline: bool = True
     clustering_inline_max_commits: Annotated[int, Field(ge=1)] = 30
+    compaction_inline_max_delta_commits: Annotated[int, Field(ge=1)] | None = _DELTA_COMMITS
 
     @classmethod
     def off(cls) -> Self:
@@ -215,7 +220,9 @@ class TableSettings(StoredSettings):
 
     def to_json(self) -> bytes:
         # Versions that know no other format read the settings of all other tables.
-        unused = {"log_format"} if self.log_format == "parquet" else set()
+        unused: dict[str, Any] = {"log_format": True} if self.log_format == "parquet" else {}
+        if self.maintenance.compaction_inline_max_delta_commits == _DELTA_COMMITS:
+            unused["maintenance"] = {"compaction_inline_max_delta_commits"}
         return self.model_dump_json(indent=1, exclude=unused).encode()
 
     @field_validator("lease", mode="before")

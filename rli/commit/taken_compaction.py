@@ -13,7 +13,7 @@ from rli.commit.recovery import exclusive
 from rli.commit.step_clock import OnStep, StepClock
 from rli.coordination.heartbeats import Heartbeats
 from rli.coordination.of_table import coordination_of
-from rli.errors import ConflictError
+from rli.errors import RliError
 from rli.hudi.timeline.instant import Action
 from rli.index.contract import SyncOptions, TableIndex
 from rli.model import Step
@@ -24,7 +24,7 @@ from rli.view.caller_metadata import NO_METADATA
 from rli.view.definition import TableDefinition
 
 
-class CompactionTakenError(ConflictError):
+class CompactionTakenError(RliError):
     """Another process carries the compaction out, or has done so."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.timeline import Timeline
 from rli.hudi.timeline.writing import TimelineWriter
 from rli.storage import Draft
@@ -109,3 +110,9 @@ class TableInstant:
     def remove(self) -> None:
         """Remove the instant in all its states, the furthest first."""
         self._writer.remove(self.time, self.action)
+
+    def remove_for_good(self) -> None:
+        """Remove the instant, and the plan that it has carried out if it is a compaction: else the plan would be pending again."""
+        self.remove()
+        if self.action == Action.COMMIT and not self.table.properties.is_copy_on_write:
+            self._writer.remove_pending(self.time, Action.COMPACTION)

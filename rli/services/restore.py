@@ -103,7 +103,7 @@ class Restore(PlannedService[RestoreResult | None]):
         fence.complete(announced, _change_of(metadata), metadata.taking(milliseconds).to_avro())
         # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).
         for commit in undone:
-            commit.remove()
+            commit.remove_for_good()
         metrics.SERVICES.add(1, service="restore")
         events.RESTORE_DONE.log(
             table=table.location,

@@ -138,7 +138,7 @@ class Rollback(PlannedService[str]):
             deleted=plan.files,
         )
         fence.complete(announced, change, metadata.to_avro())
-        undone.remove()
+        undone.remove_for_good()
         metrics.SERVICES.add(1, service="rollback")
         events.ROLLBACK_DONE.log(
             table=table.location,

@@ -12,6 +12,13 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.registration import stores_password
+from rli.view.snapshot import Snapshot
+
+_DEEP: Final = 0.5
+"""Bytes of log files for each byte of base files: five times as many as those from which on writers compact."""
+
+_MANY_LOGS: Final = 50
+"""Log files of one file slice: each is opened by every read of it."""
 
 _MANY_COMMITS: Final = 180
 """On the active timeline: twice as many as writers leave there by default."""
@@ -59,3 +66,27 @@ def timeline_findings(timeline: Timeline) -> Iterator[Finding]:
             "run: rli clean TABLE, then rli archive TABLE; to let writers do it: rli maintenance TABLE --on; a "
             "savepoint or a pending instant may keep old commits",
         )
+
+
+def depth_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """How much of a merge-on-read table is in log files; nothing of a copy-on-write table.
+
+    Args:
+        snapshot: the present state, whose files have been listed.
+    """
+    if snapshot.table.properties.is_copy_on_write:
+        return
+    slices = [*snapshot.slices.values()]
+    logs = sum(log.size for one in slices for log in one.logs)
+    base = sum(one.base.size for one in slices if one.base is not None)
+    most = max((len(one.logs) for one in slices), default=0)
+    detail = f"log_bytes={logs} base_bytes={base} most_log_files={most}"
+    if logs <= _DEEP * base and most <= _MANY_LOGS:
+        yield Finding("log files", Verdict.OK, detail)
+        return
+    yield Finding(
+        "log files",
+        Verdict.WARNING,
+        f"deep file slices slow every read: {detail}",
+        "run: rli compact TABLE; to let writers do it: rli maintenance TABLE --on",
+    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from rli.hudi.timeline.by_partition import by_partition
-from rli.hudi.timeline.commit_metadata import CLUSTER, CommitMetadata, WriteStat
+from rli.hudi.timeline.commit_metadata import CLUSTER, COMPACT, CommitMetadata, WriteStat
 from rli.json_text import parse_json
 from rli.model import FileGroupId
 from rli.view.commit_facts import CommitFacts
@@ -163,8 +163,8 @@ class TableChange:
 
     @property
     def keeps_records(self) -> bool:
-        """Whether the records of replaced file groups live on in the written ones: a clustering. An overwrite ends them."""
-        return self.operation == CLUSTER
+        """Whether no record comes or goes, as in a clustering or a compaction. An overwrite ends the records of replaced file groups."""
+        return self.operation in {CLUSTER, COMPACT}
 
     @property
     def changes_files(self) -> bool:

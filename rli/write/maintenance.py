@@ -19,6 +19,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import TableIndex
 from rli.services.archive import archive
 from rli.services.clean import clean
+from rli.services.compaction import CompactionChoice
 from rli.services.metadata_compaction import DELTACOMMITS_OF_COMPACTION, compact_metadata
 from rli.services.purge import purge_tombstones
 from rli.settings import Maintenance
@@ -27,12 +28,19 @@ from rli.telemetry import events
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.snapshot import Snapshot
 from rli.write.rewrites.clustering import cluster, planned_regroupings
+from rli.write.rewrites.compaction import Compactions
 
 _MOST_FILES: Final = 2_000
 """Base files that one inline clean deletes; the next one deletes the rest."""
 
 _MOST_TARGETS: Final = 4
 """Base files of the target size that one inline clustering writes."""
+
+_MOST_COMPACTED: Final = 16
+"""File slices of the target size that one inline compaction reads."""
+
+_LEAST_SHARE: Final = 0.1
+"""Bytes of log files for each byte of the base file, from which on an inline compaction takes a slice: it writes about ten bytes for each."""
 
 _MOST_COMMITS: Final = 500
 """Commits that leave the active timeline by one inline archive."""
@@ -66,7 +74,14 @@ def due_services(timeline: Timeline, settings: Maintenance) -> list[str]:
     since_clean = _commits_since(timeline, timeline.last_clean)
     since_clustering = _commits_since(timeline, timeline.last_replacement)
     excess = len(timeline.completed_writes) - settings.keep_max_commits
+    since_compaction = sum(
+        write.action == Action.DELTA_COMMIT and write.time > (timeline.last_compaction or "")
+        for write in timeline.completed_writes
+    )
+    deltacommits = None if settings.is_off else settings.compaction_inline_max_delta_commits
     due = {
+        # First: what comes next finds fewer files.
+        Action.COMPACTION: deltacommits is not None and _is_nth(since_compaction, deltacommits),
         Action.CLUSTERING: settings.clustering_inline
         and _is_nth(since_clustering, settings.clustering_inline_max_commits),
         Action.CLEAN: settings.clean_automatic and _is_nth(since_clean, settings.clean_max_commits),
@@ -82,6 +97,9 @@ def _maintain(table: TableDefinition, index: TableIndex, timeline: Timeline, tas
     # Another process may have changed them since this one opened the table.
     settings = load_definition(table.storage).require_settings()
     for service in _with_metadata(due_services(timeline, settings.maintenance), table):
+        if service == Action.COMPACTION:
+            _compact(table, index, tasks)
+            continue
         if service == Action.CLUSTERING:
             _cluster(table, index, timeline, tasks)
             continue
@@ -103,6 +121,11 @@ def _with_metadata(services: list[str], table: TableDefinition) -> list[str]:
         return services
     place = services.index(Action.CLEAN)
     return [*services[:place], _METADATA, *services[place:]]
+
+
+def _compact(table: TableDefinition, index: TableIndex, tasks: TaskRunner) -> None:
+    choice = CompactionChoice(_LEAST_SHARE, _MOST_COMPACTED * table.require_settings().target_file_size)
+    Compactions(tasks, 1, lambda _: None, choice, patience=_PATIENCE_SECONDS).run(table, index)
 
 
 def _cluster(table: TableDefinition, index: TableIndex, timeline: Timeline, tasks: TaskRunner) -> None:

@@ -21,8 +21,10 @@ from tests.support.soak import EVERY_POINT
 
 pytestmark = [pytest.mark.crash, pytest.mark.invariant("P58")]
 
-STEPS = [step for step in Step if step not in {Step.TAGGED, Step.CHANGES_APPLIED}]
-EVERY_CHANGE = 1 if EVERY_POINT else 4
+EVERY_STEP = [step for step in Step if step not in {Step.TAGGED, Step.CHANGES_APPLIED}]
+FEW_STEPS = [Step.INFLIGHT, Step.FILE_PROMOTED, Step.PUBLISHED]
+STEPS = EVERY_STEP if EVERY_POINT else FEW_STEPS
+EVERY_CHANGE = 1 if EVERY_POINT else 9
 
 
 @pytest.fixture(scope="module", params=["v9_logs", "v6_logs"])

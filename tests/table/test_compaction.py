@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import rli
@@ -120,6 +121,63 @@ def test_missing_planned_file_is_named(table: Table) -> None:
     with pytest.raises(rli.CorruptTableError, match=path.rpartition("/")[2]):
         table.compact()
     assert table.compact(dry_run=True).instants == (planned.instant,)
+
+
+def trips(number: int, ts: int) -> pa.Table:
+    return pa.table({"id": [f"k{one}" for one in range(number)], "ts": [ts] * number, "v": [str(ts)] * number})
+
+
+def test_own_writes_beside_a_plan(tmp_path: Path) -> None:
+    kept = ["files", "column_stats", "partition_stats", "bloom_filters", "record_index"]
+    made = rli.create_table(
+        tmp_path / "own", record_key="id", ordering="ts", table_type="merge_on_read", metadata=kept, maintenance=False
+    )
+    made.upsert(trips(20, 1))
+    made.upsert(trips(5, 2))
+    made.delete(["k4", "k9"])
+    planned = made.schedule_compaction()
+    made.upsert(trips(3, 3))
+    made.delete(["k8"])
+    expected = rows(made)
+    assert (len(expected), planned.log_files) == (17, 2)
+    for merged in (2, 2):
+        assert made.compact().log_files == merged
+        assert rows(made) == expected
+        assert made.verify_index().agrees
+        assert made.metadata.verify() == ()
+    assert rows(made, Query.READ_OPTIMIZED) == expected
+    assert set(made.lookup(["k0", "k4"])["file_id"].is_valid().to_pylist()) == {True, False}
+
+
+def test_writers_compact_by_themselves(tmp_path: Path) -> None:
+    often = rli.Maintenance(compaction_inline_max_delta_commits=3)
+    made = rli.create_table(
+        tmp_path / "own", record_key="id", ordering="ts", table_type="merge_on_read", maintenance=often
+    )
+    for ts in range(1, 8):
+        made.upsert(trips(20, ts))
+    operations = [entry.operation for entry in made.history()]
+    assert [number for number, operation in enumerate(operations) if operation == COMPACT] == [3, 7]
+    assert rows(made) == [(f"k{one}", 7, "7") for one in sorted(range(20), key=str)]
+    made.set_maintenance(often.model_copy(update={"compaction_inline_max_delta_commits": None}))
+    assert rli.open_table(made.location).settings.maintenance.compaction_inline_max_delta_commits is None
+
+
+def test_rollback_passes_a_compaction(tmp_path: Path) -> None:
+    made = rli.create_table(
+        tmp_path / "own", record_key="id", ordering="ts", table_type="merge_on_read", maintenance=False
+    )
+    made.upsert(trips(20, 1))
+    made.upsert(trips(5, 2))
+    before = rows(made)
+    last = made.upsert(trips(3, 3)).instant or ""
+    assert made.compact().file_groups == 1
+    made.rollback(last)
+    assert rows(made) == before
+    assert made.compact(dry_run=True).instants == ()
+    assert made.compact().log_files == 1
+    assert rows(made) == rows(made, Query.READ_OPTIMIZED) == before
+    assert made.verify_index().agrees
 
 
 def test_only_log_files_are_compacted(tmp_path: Path) -> None:

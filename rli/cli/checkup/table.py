@@ -20,7 +20,7 @@ from rli.table.opened import OpenTable
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.file_findings import Commits, commits_of, file_findings, unlike_its_commit
 from rli.view.file_slice_reader import FileSliceReader
-from rli.view.findings import definition_findings, timeline_findings
+from rli.view.findings import definition_findings, depth_findings, timeline_findings
 from rli.view.registration import has_other_index, with_index_at
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import is_latest
@@ -106,7 +106,7 @@ class TableCheckup:
         """How many records the live base files hold by their footers; None where a file is missing or damaged."""
         try:
             slices = dict(snapshot.slices)
-            found = list(file_findings(snapshot, commits))
+            found = [*depth_findings(snapshot), *file_findings(snapshot, commits)]
         except RliError as error:
             self.findings.append(problem("base files", error))
             return None

@@ -106,6 +106,11 @@ class Timeline:
         """Time of the last completed replacement of file groups, such as a clustering, on the active timeline."""
         return self._last(Action.REPLACE_COMMIT)
 
+    @property
+    def last_compaction(self) -> str | None:
+        """Time of the last completed compaction on the active timeline of a merge-on-read table: its writes are deltacommits."""
+        return self._last(Action.COMMIT)
+
     def _last(self, action: Action) -> str | None:
         return max((instant.time for instant in self.completed if instant.action == action), default=None)
 

@@ -36,6 +36,7 @@ from rli.services.compaction import (
     with_compaction,
 )
 from rli.tasks import TaskRunner
+from rli.telemetry import metrics
 from rli.view.definition import TableDefinition
 from rli.view.pending_compactions import PendingCompaction, pending_compactions
 from rli.view.slice_readers import SliceReaders
@@ -83,6 +84,7 @@ class Compactions:
             except CompactionTakenError:
                 done = replace(done, left=(*done.left, one.instant))
                 continue
+            metrics.SERVICES.add(1, service="compaction")
             done = with_compaction(done, one.instant, one.plan.operations, result.written_bytes)
         return done
 
