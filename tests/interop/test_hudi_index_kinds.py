@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rli
+from rli.index.bloom.table_index import BloomIndex
 from rli.table.table import opened_table
 from rli.view.slice_reader import SliceReader
 from tests.support.histories import SCHEMA, Layout, trip
@@ -38,9 +39,36 @@ KINDS: Final = [
     indirect=["engine"],
 )
 def test_upserts_take_turns(engine: HudiEngine, tmp_path: Path, url: str, hudi_type: str) -> None:
-    path = tmp_path / "trips"
-    table = rli.create_table(path, record_key="id", partition_by="city", ordering="ts", index=url)
-    options = write_options(engine, BY_CITY, index=hudi_type)
+    table = rli.create_table(tmp_path / "trips", record_key="id", partition_by="city", ordering="ts", index=url)
+    _require_turns(engine, table, hudi_type, write_options(engine, BY_CITY, index=hudi_type))
+
+
+@with_hudi(NEWEST, "1.0.2")
+def test_statistics_of_both_find_keys(engine: HudiEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both take ranges and filters from the metadata table, which both write."""
+    monkeypatch.setattr(BloomIndex, "fewest_asked", 1)
+    partitions = ["files", "column_stats", "bloom_filters"]
+    table = rli.create_table(
+        tmp_path / "trips",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index="global-bloom:",
+        metadata=partitions,
+    )
+    options = write_options(engine, BY_CITY, index="GLOBAL_BLOOM") | {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.metadata.index.bloom.filter.enable": "true",
+        "hoodie.bloom.index.use.metadata": "true",
+    }
+    _require_turns(engine, table, "GLOBAL_BLOOM", options)
+    assert not table.metadata.verify()
+    assert set(partitions) <= {found.partition for found in table.metadata.status().partitions}
+
+
+def _require_turns(engine: HudiEngine, table: rli.Table, hudi_type: str, options: dict[str, str]) -> None:
+    path = table.location
     for kind in ("simple", "bloom", "record"):
         options[f"hoodie.{kind}.index.update.partition.path"] = "true"
     if hudi_type == "RECORD_INDEX":

@@ -211,10 +211,11 @@ def test_table_changes_index_beside_spark_writes(spark: SparkSession, tmp_path: 
     assert (result.inserted, result.moved) == (9, 16)
     tagged = rli_spark.tag(frame(spark, [("k60", "x", 1, 1.0)]), driver).collect()
     assert [row["_rli_partition_path"] for row in tagged] == ["new"]
-    table.migrate_index("global-simple:")
-    read = rli_spark.read(spark, driver, keys=spark.createDataFrame([("k61",)], "id string")).collect()
-    assert [row["city"] for row in read] == ["x"]
-    assert table.verify_index().agrees
+    for index in ("record-index:", "global-simple:"):
+        assert rli_spark.migrate_index(spark, table, index).index == index
+        read = rli_spark.read(spark, driver, keys=spark.createDataFrame([("k61",)], "id string")).collect()
+        assert [row["city"] for row in read] == ["x"]
+        assert table.verify_index().agrees
     assert_nothing_left_over(table)
 
 

@@ -64,6 +64,8 @@ def spark_session(
     class_paths += [str(jar_of(package)) for package in packages]
     if hudi_version is not None:
         settings |= HUDI_SETTINGS
+        # Hudi's bloom index by the metadata table sends its view of files to tasks, with the locks in it.
+        settings["spark.driver.extraJavaOptions"] += " --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
         # Where Spark itself loads it from. As a package of Spark's it would come by another class loader, which not
         # every thread of Hudi's looks into: Avro then remembers that Hudi's own records have no class.
         class_paths.append(str(jar_of(HUDI_BUNDLE.format(version=hudi_version))))
