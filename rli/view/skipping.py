@@ -92,9 +92,8 @@ class Skipping:
 
     def _groups_with(self, partition: str, values: pa.Array) -> frozenset[FileGroupId] | None:
         def ask(reader: MetadataTableReader) -> frozenset[FileGroupId] | None:
-            suspects = reader.shown_beyond(partition) | reader.shown_beyond(PartitionKind.RECORD_INDEX)
-            # A compaction may have merged commits that this state does not have.
-            return None if self.metadata.has_moved_on(suspects) else groups_with(reader, partition, values)
+            asked = (partition, PartitionKind.RECORD_INDEX)
+            return None if self.metadata.may_show_later(reader, asked) else groups_with(reader, partition, values)
 
         return self.metadata.ask(partition, ask)
 
@@ -108,9 +107,13 @@ class Skipping:
         paths = sorted({one.group.partition_path for one in slices})
         if len(paths) > _FEW_PARTITIONS and _FEW_FILES * len(paths) > len(slices) and self._has_statistics_of_files:
             return None
-        kept = self.metadata.ask(
-            PartitionKind.PARTITION_STATS, lambda reader: partitions_that_may_match(reader, predicate, schema, paths)
-        )
+
+        def ask(reader: MetadataTableReader) -> list[str] | None:
+            if self.metadata.may_show_later(reader, [PartitionKind.PARTITION_STATS]):
+                return None
+            return partitions_that_may_match(reader, predicate, schema, paths)
+
+        kept = self.metadata.ask(PartitionKind.PARTITION_STATS, ask)
         return None if kept is None else [one for one in slices if one.group.partition_path in set(kept)]
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from rli.errors import CorruptTableError, InstantNotFoundError
@@ -67,19 +67,19 @@ class TableMetadata:
                 self.distrust(partition, error)
         return None
 
-    def has_moved_on(self, suspects: Collection[str]) -> bool:
-        """Whether the table may have changed since this state, by instants whose changes the metadata table shows.
+    def may_show_later(self, reader: MetadataTableReader, partitions: Iterable[str]) -> bool:
+        """Whether partitions may show commits that completed after this state.
+
+        A compaction has merged what had completed by then, and so has the build of a metadata table.
 
         Args:
-            suspects: as ``MetadataTableReader.shown_beyond`` tells them. Builds of partitions have instants of their own, which
-                the table never shows.
+            reader: of this state.
+            partitions: of the metadata table.
         """
-        if not suspects:
+        is_older = reader.born_at <= (self._timeline.latest_time or "")
+        if is_older and not any(reader.shown_beyond(name) for name in partitions):
             return False
-        now = self._table.load_timeline()
-        is_shown = any(instant.time in suspects for instant in now.instants)
-        is_later = max(suspects) > (self._timeline.latest_time or "")
-        return is_shown or (is_later and now.completed != self._timeline.completed)
+        return self._table.load_timeline().completed != self._timeline.completed
 
     @property
     def secondary_indexes(self) -> dict[str, str]:

@@ -6,14 +6,18 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
+from rli import Table
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
 from rli.hudi.timeline.layouts import TimelineLayout
-from rli.hudi.timeline.timeline import load_timeline
+from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.metadata_table.verify import Difference, Verification
 from rli.storage import Storage
+from rli.table.table import opened_table
 from rli.view.definition import load_definition
+from rli.view.file_listing import FolderListing
 from rli.view.snapshot import Snapshot
+from rli.view.table_metadata import TableMetadata
 
 ARCHIVES: Final = Path(__file__).parent.parent / "data" / "hudi-metadata"
 """Where their archives are."""
@@ -44,3 +48,10 @@ def differences(table: Path) -> list[Difference]:
     snapshot = Snapshot.now(definition)
     reader = MetadataTableReader(definition.storage, snapshot.timeline, definition.properties)
     return [*Verification(snapshot, reader).differences()]
+
+
+def state_before_later_commits(table: Table, timeline: Timeline) -> Snapshot:
+    """The state that a reader has whose process was paused behind its look at the timeline."""
+    now = opened_table(table).definition.reloaded()
+    metadata = TableMetadata(now, timeline, now.properties.metadata_partitions)
+    return Snapshot(now, timeline, FolderListing(now.storage), metadata)

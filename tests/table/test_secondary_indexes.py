@@ -21,7 +21,8 @@ from rli import (
     open_table,
 )
 from rli.hudi.metadata.keys import split_secondary_key
-from tests.support.metadata_tables import metadata_reader
+from rli.table.table import opened_table
+from tests.support.metadata_tables import metadata_reader, state_before_later_commits
 from tests.support.soak import FACTOR
 from tests.support.tables import records, turn_into_version_9
 
@@ -116,9 +117,11 @@ def test_log_files_keep_the_index(tmp_path: Path) -> None:
     table.update_where("id = 'c'", {"email": "'d'", "ts": "ts + 1"})
     table.upsert(rows(("a", "y", 3, "moved"), ("e", "z", 1, "new")))
     table.delete(["c"])
+    assert table.compact().file_groups
+    table.upsert(rows(("e", "z", 2, "again")))
     everything = table.read().to_pylist()
     assert {*entries(table, "secondary_index_by_email")} >= {(row["email"], row["id"]) for row in everything}
-    for value in ("a@b", "new", "q$\\", "moved", "c", "d"):
+    for value in ("a@b", "new", "q$\\", "moved", "again", "c", "d"):
         expected = sorted(row["id"] for row in everything if row["email"] == value)
         assert sorted(table.get(where={"email": [value]})["id"].to_pylist()) == expected, value
     # The file of the new record has no log file.
@@ -210,6 +213,16 @@ def test_later_commits_hide_no_record(table: Table) -> None:
     open_table(table.location).upsert(rows(("a", "x", 2, "new")))
     table.metadata.compact()
     assert scan.to_table()["id"].to_pylist() == ["a"]
+
+
+def test_later_builds_hide_no_record(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "old"), ("b", "y", 1, "b")))
+    earlier = opened_table(table).definition.load_timeline()
+    table.upsert(rows(("a", "x", 2, "new")))
+    # The first partitions of a metadata table have an instant before all others.
+    table.create_index("by_email", on="email")
+    found = state_before_later_commits(table, earlier).scan(["id"], "email = 'old'")
+    assert found.to_table()["id"].to_pylist() == ["a"]
 
 
 def test_record_indexes_take_others_with_them(table: Table) -> None:

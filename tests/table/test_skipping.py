@@ -22,8 +22,9 @@ from rli.storage import Storage
 from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
 from tests.support.edge_values import EDGES, table_after_all_changes
-from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
+from tests.support.metadata_tables import METADATA_TABLES, state_before_later_commits, unpack_metadata_table
 from tests.support.soak import FACTOR
+from tests.support.tables import records, turn_into_version_9
 
 TABLES = (*METADATA_TABLES, "v9_gaps", "v9_logs", "v6_logs", "kept")
 """rli keeps the last of them."""
@@ -169,3 +170,14 @@ def test_unlisted_partitions_are_not_asked(table: Table, warnings: pytest.LogCap
     found = table.scan(filters="ts > 100").explain().files
     assert PruningStep.COLUMN_STATS not in found.pruned
     assert metadata_warnings(warnings) == set()
+
+
+def test_later_partition_statistics_hide_no_record(tmp_path: Path) -> None:
+    table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
+    turn_into_version_9(table)
+    table.upsert(records(("a", "x", 1, 99.0)))
+    earlier = opened_table(table).definition.load_timeline()
+    table.upsert(records(("a", "x", 2, 1.0)))
+    table.metadata.enable(["files", "column_stats", "partition_stats"])
+    assert state_before_later_commits(table, earlier).scan(["id"], "v > 50").to_table()["id"].to_pylist() == ["a"]
+    assert table.scan(filters="v > 50").explain().files.pruned[PruningStep.PARTITION_STATS] == 1

@@ -130,6 +130,14 @@ class MetadataTableReader:
         newest = max((group.base_instant for group in self.groups(partition)), default="")
         return self._instants.shown_beyond(newest)
 
+    @property
+    def born_at(self) -> str:
+        """When the first deltacommit that the timeline of the metadata table shows was completed; "" without one.
+
+        A metadata table that was built later than a state of the table shows commits of which it has no deltacommit.
+        """
+        return self._instants.born_at
+
     def may_show(self, instant: str) -> bool:
         """Whether the metadata table may have changes of an instant of the table: its deltacommit completed, or was archived."""
         return self._instants.is_committed(instant)

@@ -113,6 +113,11 @@ class ValidInstants:
         """The last instant of the table that a build covers: its own instant begins with it."""
         return build.time[:_DIGITS]
 
+    @property
+    def born_at(self) -> str:
+        """When the first deltacommit completed that the active timeline shows; "" without one."""
+        return min(self._completion_times_of_changes.values(), default="")
+
     def birth_time(self, instant: str) -> str:
         """Completion time of the deltacommit that made a file group; the instant itself if the active timeline lacks it."""
         return self._completion_times_of_changes.get(instant, instant)
