@@ -110,11 +110,11 @@ class MetadataTableReader:
         """
         missing = self._instants.without_deltacommit
         covered = self._covered.get(partition, "") if missing else ""
-        return tuple(write for write in missing if write.time > covered)
+        return tuple(write for write in missing if self._instants.covering_time(write) > covered)
 
     @cached_property
     def _covered(self) -> dict[str, str]:
-        """Partition → the last instant of the table that its last build covers, as far as the active timeline tells."""
+        """Partition → the time up to which its last build covers the table, as far as the active timeline tells."""
         found: dict[str, str] = {}
         for build in self._instants.builds:
             for stat in read_commit(self._storage, self.timeline, build).write_stats:

@@ -108,10 +108,17 @@ class ValidInstants:
             and not self._is_later(instant.time)
         )
 
-    @staticmethod
-    def covered_by(build: Instant) -> str:
-        """The last instant of the table that a build covers: its own instant begins with it."""
-        return build.time[:_DIGITS]
+    def covered_by(self, build: Instant) -> str:
+        """The time up to which a build covers what the table completed.
+
+        The first build of a metadata table has an instant before all others, so its completion tells. In table version 6, which keeps no
+        such times, the instant of a build begins with that of the last covered one.
+        """
+        return (build.completion_time or build.time) if self.name_log_files else build.time[:_DIGITS]
+
+    def covering_time(self, write: Instant) -> str:
+        """The time of a write of the table that ``covered_by`` is compared with."""
+        return (write.completion_time or write.time) if self.name_log_files else write.time
 
     @property
     def born_at(self) -> str:
