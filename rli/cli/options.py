@@ -146,6 +146,7 @@ def parse_size(text: str) -> int:
 
 _SETTINGS: Final[Mapping[str, Callable[[str], object]]] = {
     "compression": str,
+    "log_format": str,
     "small_file_size": parse_size,
     "write_attempts": int,
     "lease_seconds": float,
