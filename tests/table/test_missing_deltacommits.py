@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from rli import CorruptIndexError, Table, create_table, open_table
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.table.table import opened_table
 from tests.support.rows import sorted_rows
 from tests.support.unshared_commits import write_at_once
 
@@ -64,3 +66,16 @@ def test_empty_commits_are_not_missed(tmp_path: Path) -> None:
     assert table.upsert(row, transaction=("job", 1)).instant is not None
     assert table.upsert(pa.table({"id": ["b"]})).inserted == 1
     assert table.read().num_rows == 2
+
+
+def test_commits_before_its_birth_are_not_missed(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id")
+    for key in "abc":
+        table.upsert(pa.table({"id": [key]}))
+    table.metadata.enable(["files"])
+    table.upsert(pa.table({"id": ["d"]}))
+    table.metadata.enable(["record_index"])
+    table.upsert(pa.table({"id": ["e"]}))
+    definition = opened_table(table).definition.reloaded()
+    reader = MetadataTableReader(definition.storage, definition.load_timeline(), definition.properties)
+    assert {partition: reader.lacks(partition) for partition in reader.partitions} == {"files": (), "record_index": ()}

@@ -109,7 +109,8 @@ class MetadataTableReader:
             CorruptTableError: a deltacommit cannot be read; names the file.
         """
         missing = self._instants.without_deltacommit
-        covered = self._covered.get(partition, "") if missing else ""
+        # The first deltacommit may have built the metadata table under the instant of a commit.
+        covered = self._covered.get(partition, self._instants.born_at) if missing else ""
         return tuple(write for write in missing if self._instants.covering_time(write) > covered)
 
     @cached_property
