@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -18,13 +19,22 @@ from tests.support.hudi import HudiEngine, HudiError
 from tests.support.hudi_options import newest_only
 from tests.support.meta_columns import without_meta_columns
 from tests.support.rows import sorted_rows
+from tests.support.soak import in_ci
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P57")]
 
 
-def write_with_hudi(engine: HudiEngine, table: Table, row: Row, operation: str = "upsert") -> None:
-    options = {**Scene().options_of(engine), "hoodie.datasource.write.operation": operation}
+SCENES: Final = {
+    "index in a store": Scene(),
+    "shared index": Scene(index="record-index:", metadata=("files", "record_index"), hudi_index="RECORD_INDEX"),
+}
+
+
+def write_with_hudi(
+    engine: HudiEngine, table: Table, row: Row, operation: str = "upsert", scene: Scene = SCENES["index in a store"]
+) -> None:
+    options = {**scene.options_of(engine), "hoodie.datasource.write.operation": operation}
     engine.write(table.location, as_table([row]), options)
 
 
@@ -47,20 +57,31 @@ def records_of(table: Table, key: str) -> int:
     return table.read(["id"], filters=f"id = '{key}'").num_rows
 
 
+@pytest.mark.parametrize("name", in_ci(["index in a store"], of=SCENES))
 @newest_only
-def test_the_last_insert_decides(engine: HudiEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    table = Scene().create(tmp_path)
+def test_one_insert_wins_before_rli(engine: HudiEngine, name: str, tmp_path: Path) -> None:
+    scene = SCENES[name]
+    table = scene.create(tmp_path)
     table.upsert(as_table([trip("first")]))
 
     def hudi_inserts(step: Step) -> None:
         if step is Step.WRITTEN and not records_of(table, "shared"):
-            write_with_hudi(engine, table, trip("shared", city="Rome", ts=1))
+            write_with_hudi(engine, table, trip("shared", city="Rome", ts=1), scene=scene)
 
-    # rli is last: its check of keys finds the insert of Hudi.
+    # The check of keys finds the insert of Hudi.
     result = table.upsert(as_table([trip("shared", ts=2)]), on_step=hudi_inserts)
     assert (result.attempts, result.inserted, result.moved) == (2, 0, 1)
     assert records_of(table, "shared") == 1
+    assert table.verify_index().agrees
+    if scene.metadata:
+        assert table.metadata.verify() == ()
+    table.close()
 
+
+@newest_only
+def test_a_pair_is_told_and_healed(engine: HudiEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = Scene().create(tmp_path)
+    table.upsert(as_table([trip("first")]))
     # Hudi is last, and compares file groups: the key is in two of them.
     for key in map("doubled {}".format, count()):
         with paused_in_a_write(engine, table, trip(key, city="Rome", ts=1, fare=1.0)) as is_between:
