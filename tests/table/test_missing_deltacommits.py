@@ -68,7 +68,7 @@ def test_empty_commits_are_not_missed(tmp_path: Path) -> None:
     assert table.read().num_rows == 2
 
 
-def test_commits_before_its_birth_are_not_missed(tmp_path: Path) -> None:
+def test_commits_before_birth_are_passed(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id")
     for key in "abc":
         table.upsert(pa.table({"id": [key]}))
