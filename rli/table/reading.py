@@ -105,8 +105,8 @@ class TableReading:
         Example:
             >>> table.get(["d", "nobody", "a"], columns=["id", "city"]).to_pylist()
             [{'id': 'd', 'city': 'Rome'}, {'id': 'a', 'city': 'Rome'}]
-            >>> table.get(where={"city": ["Oslo"]}, columns=["id"])["id"].to_pylist()
-            ['b']
+            >>> sorted(table.get(where={"city": ["Oslo"]}, columns=["id"])["id"].to_pylist())
+            ['b', 'c']
 
         Raises:
             InvalidInputError: an argument is of the wrong kind.
