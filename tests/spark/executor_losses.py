@@ -49,6 +49,8 @@ _SETTINGS = {
     "spark.locality.wait": "0",
     "spark.log.level": "ERROR",
     "spark.deploy.maxExecutorRetries": "-1",
+    # A busy machine adds losses of its own to those of a case: an executor that waits longer than the timeouts below is given back.
+    "spark.stage.maxConsecutiveAttempts": "20",
     "spark.decommission.enabled": "true",
     "spark.storage.decommission.enabled": "true",
     # How long an executor that is to go waits between two looks at what it still keeps; 30 seconds otherwise.
