@@ -80,9 +80,10 @@ class CheckedWrite:
     def _change_with_sums(self) -> TableChange:
         """The change with the sums of all live slices after it; raises ``CorruptTableError`` if a file is lost that it builds on."""
         begun, now, change = self.begun, self.now, self.change
-        # If nobody else has written, the files that this write has merged are those of the last commit.
-        is_last = now.timeline.latest_write == begun.snapshot.timeline.latest_write
-        checked = begun.snapshot if is_last else now.snapshot
+        # If nobody else has written, the files that this write has merged are those of the last commit. An archive that came
+        # meanwhile leaves them the same, but may have taken commits away that are read here.
+        is_same = now.timeline.completed_writes == begun.snapshot.timeline.completed_writes
+        checked = begun.snapshot if is_same else now.snapshot
         require_files_read(begun, self.accepted.read.groups - change.groups, checked)
         return change.with_slice_sums(sums_after(checked, now.timeline, begun.instant, change))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rli import CorruptTableError, RliError, Table, open_table
+from rli import CorruptTableError, RliError, Step, Table, open_table
 from rli.table.table import opened_table
 from rli.view.lost_files import lost_files, recorded_sums
 from rli.view.slice_sums import SliceSum
@@ -172,6 +172,19 @@ def test_write_finds_loss_without_sums(kept_by: str, kind: Kind, tmp_path: Path)
         table.verify_index()
     with pytest.raises(CorruptTableError, match=lost.name):
         table.upsert(records(("k", "x", 9, 9.0)))
+
+
+def test_write_survives_archive_meanwhile(tmp_path: Path) -> None:
+    table = made(RECORD, tmp_path)
+    for instant in table.timeline():
+        forget_sums(table, instant.time)
+
+    def archive_meanwhile(step: Step) -> None:
+        if step is Step.WRITTEN:
+            assert open_table(table.location).archive(keep_commits=1).instants_archived == 2
+
+    assert table.upsert(records(("m", "x", 1, 1.0)), on_step=archive_meanwhile).inserted == 1
+    check_stored(table)
 
 
 def forget_sums(table: Table, instant: str) -> None:
