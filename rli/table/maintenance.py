@@ -148,8 +148,11 @@ class TableMaintenance:
             dry_run: only tell what would be done now. Nothing is changed, and no lease is waited for.
 
         Example:
-            >>> table.maintenance.compact().file_groups  # nothing has changed since the last compaction
-            0
+            >>> events = rli.create_table("events", record_key="id", ordering="ts", table_type="merge_on_read")
+            >>> for ts in (1, 2):
+            ...     _ = events.upsert(pa.table({"id": ["a"], "ts": [ts]}))  # the second goes to a log file
+            >>> events.maintenance.compact().file_groups
+            1
 
         Raises:
             InvalidInputError: ``least_share`` is negative, or ``most_bytes`` is less than 1.

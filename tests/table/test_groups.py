@@ -36,7 +36,6 @@ ALIASES: dict[str, Any] = {
     "verify_index": IndexOfTable.verify,
     "repair_index": IndexOfTable.repair,
     "relocate": IndexOfTable.relocate,
-    "drop_index": IndexOfTable.drop,
 }
 
 
