@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from collections.abc import Callable
@@ -49,13 +50,21 @@ def damage(table: Table) -> None:
             path.write_bytes(path.read_bytes()[:-10])
 
 
-def with_older_metadata(table: Table, change: Callable[[], object]) -> None:
-    """Change a table, and restore the former metadata table, as after a fault of an engine."""
-    folder, kept = Path(table.location, METADATA), Path(table.location, "kept")
-    shutil.copytree(folder, kept)
+def with_older_record_index(table: Table, change: Callable[[], object]) -> None:
+    """Change a table, and take the changes out of its record index, as after a fault of an engine."""
+    folder = Path(table.location, METADATA)
+    files, commits = (
+        (lambda: {*(folder / "record_index").iterdir()}),
+        (lambda: {*(folder / ".hoodie").glob("*.deltacommit")}),
+    )
+    kept_files, kept_commits = files(), commits()
     change()
-    shutil.rmtree(folder)
-    kept.rename(folder)
+    for file in files() - kept_files:
+        file.unlink()
+    for commit in commits() - kept_commits:
+        content = json.loads(commit.read_bytes())
+        assert content["partitionToWriteStats"].pop("record_index")
+        commit.write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +193,7 @@ def test_first_commit_may_hold_no_key(tmp_path: Path) -> None:
 
 
 def test_stale_entries_lead_to_files(table: Table, caplog: pytest.LogCaptureFixture) -> None:
-    with_older_metadata(table, lambda: table.overwrite_partitions(records(("a", "x", 3, 3.0), ("c", "x", 3, 3.0))))
+    with_older_record_index(table, lambda: table.overwrite_partitions(records(("a", "x", 3, 3.0), ("c", "x", 3, 3.0))))
     with caplog.at_level(logging.WARNING):
         found = table.lookup(["a", "b", "z"]).to_pylist()
     assert [row["partition_path"] for row in found] == ["x", "y", None]
@@ -197,7 +206,7 @@ def test_verification_names_differences(table: Table) -> None:
         table.delete(["b"])
         table.upsert(records(("a", "z", 2, 2.0), ("c", "x", 2, 2.0)))
 
-    with_older_metadata(table, change)
+    with_older_record_index(table, change)
     report = table.verify_index()
     assert (report.missing, report.misplaced, report.dangling) == (1, 1, 1)
     assert (report.records, report.entries, sorted(report.sample)) == (2, 2, ["a", "b", "c"])
