@@ -52,8 +52,8 @@ demo: $(VENV)/.runtime ## Run the quick start: real data, upserts, moves, look-u
 	@$(BIN)/rli demo
 
 # Files side by side, the tests of a file one after the other, and those that share a slow server (tests/support/sharing.py).
-# Four processes for two cores: tests of servers, leases and kills wait for half of their time.
-IN_PARALLEL := -n 4 --dist loadfile
+# Three processes for two cores, and the lane of PySpark 4 beside them: tests of servers, leases and kills wait for half of their time.
+IN_PARALLEL := -n 3 --dist loadfile
 
 # These only compute.
 QUICK_TESTS := -n 2 --dist loadfile -m "not spark and not hudi and not docker and not crash and not slow" \

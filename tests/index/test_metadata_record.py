@@ -53,15 +53,16 @@ def damage(table: Table) -> None:
 def with_older_record_index(table: Table, change: Callable[[], object]) -> None:
     """Change a table, and take the changes out of its record index, as after a fault of an engine."""
     folder = Path(table.location, METADATA)
-    files, commits = (
-        (lambda: {*(folder / "record_index").iterdir()}),
-        (lambda: {*(folder / ".hoodie").glob("*.deltacommit")}),
-    )
-    kept_files, kept_commits = files(), commits()
+
+    def present() -> tuple[set[Path], set[Path]]:
+        return {*(folder / "record_index").iterdir()}, {*(folder / ".hoodie").glob("*.deltacommit")}
+
+    kept_files, kept_commits = present()
     change()
-    for file in files() - kept_files:
+    files, commits = present()
+    for file in files - kept_files:
         file.unlink()
-    for commit in commits() - kept_commits:
+    for commit in commits - kept_commits:
         content = json.loads(commit.read_bytes())
         assert content["partitionToWriteStats"].pop("record_index")
         commit.write_text(json.dumps(content))

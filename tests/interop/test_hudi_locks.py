@@ -39,7 +39,7 @@ from tests.support.zookeeper import running_zookeeper
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P55")]
 
 EXPIRY_SECONDS = 60
-SESSION_SECONDS = 2.0
+SESSION_SECONDS = 6.0
 ROUNDS = 6
 PATIENCE_MILLISECONDS = 30_000
 

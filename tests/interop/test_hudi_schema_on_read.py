@@ -44,7 +44,7 @@ def _rows(keys: list[str], city: str, **columns: Any) -> pa.Table:
 def _made(engine: HudiEngine, path: Path, records: pa.Table, *changes: str) -> rli.Table:
     """A table of Hudi after changes of its columns by SQL."""
     engine.write(path, records, write_options(engine, _LAYOUT), mode="overwrite")
-    name = f"altered_{path.parent.name}"
+    name = f"altered_{path.parent.name}".replace("-", "_")
     engine.sql(f"create table {name} using hudi location '{path}'")
     for change in changes:
         engine.sql(f"alter table {name} {change}")
