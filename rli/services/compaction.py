@@ -21,8 +21,7 @@ from rli.publication.instants import TableInstant
 from rli.telemetry import events, metrics
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
-from rli.view.pending_compactions import pending_compactions
-from rli.view.planned_rewrites import reserved_groups
+from rli.view.planned_rewrites import pending_compactions, reserved_groups
 from rli.view.snapshot import Snapshot, told_of_now
 
 
@@ -190,7 +189,7 @@ def _told(
 
 def _planned(snapshot: Snapshot, choice: CompactionChoice) -> tuple[list[CompactionOperation], str | None]:
     """The operations of a plan, and the pending instant that must end before it is scheduled."""
-    pending = pending_compactions(snapshot.table, snapshot.timeline)
+    pending = pending_compactions(snapshot.timeline)
     reserved = frozenset(reserved_groups(snapshot.timeline)).union(*(one.plan.groups for one in pending))
     free = (one for group, one in snapshot.slices.items() if group not in reserved)
     planned = [_operation(one) for one in choice.of(free)]

@@ -25,7 +25,6 @@ from rli.file_group.writer import FileGroupResult
 from rli.hudi.table_features import require_compactable
 from rli.hudi.timeline.commit_metadata import COMPACT
 from rli.hudi.timeline.compaction_plan import CompactionPlan
-from rli.hudi.timeline.instant import Action
 from rli.index.contract import TableIndex
 from rli.model import CommitResult, Step, WriteCounts
 from rli.services.compaction import (
@@ -38,7 +37,7 @@ from rli.services.compaction import (
 from rli.tasks import TaskRunner
 from rli.telemetry import metrics
 from rli.view.definition import TableDefinition
-from rli.view.pending_compactions import PendingCompaction, pending_compactions
+from rli.view.planned_rewrites import PendingCompaction, pending_compactions
 from rli.view.slice_readers import SliceReaders
 from rli.write.rewrites.file_group_compaction import CompactionContext, compact_file_group, planned_slices
 
@@ -80,12 +79,12 @@ class Compactions:
             pending = _compactions(table)
         for one in pending:
             try:
-                result = self._carried_out(table, index, one.instant)
+                result = self._carried_out(table, index, one.instant.time)
             except CompactionTakenError:
-                done = replace(done, left=(*done.left, one.instant))
+                done = replace(done, left=(*done.left, one.instant.time))
                 continue
             metrics.SERVICES.add(1, service="compaction")
-            done = with_compaction(done, one.instant, one.plan.operations, result.written_bytes)
+            done = with_compaction(done, one.instant.time, one.plan.operations, result.written_bytes)
         return done
 
     def _carried_out(self, table: TableDefinition, index: TableIndex, instant: str) -> CommitResult:
@@ -142,7 +141,7 @@ def foretold_compactions(table: TableDefinition, choice: CompactionChoice) -> Co
     told = CompactionResult(dry_run=True)
     pending = _compactions(table)
     for one in pending:
-        told = with_compaction(told, one.instant, one.plan.operations)
+        told = with_compaction(told, one.instant.time, one.plan.operations)
     if pending:
         return told
     planned = foretold_schedule(table, choice)
@@ -156,5 +155,4 @@ def foretold_compactions(table: TableDefinition, choice: CompactionChoice) -> Co
 
 
 def _compactions(table: TableDefinition) -> list[PendingCompaction]:
-    found = pending_compactions(table, table.load_timeline())
-    return [one for one in found if one.action == Action.COMPACTION]
+    return [one for one in pending_compactions(table.load_timeline()) if one.makes_base_files]
