@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from rli.errors import InvalidInputError
+from rli.hudi.table_features import require_compactable
 from rli.hudi.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.timeline import Timeline
@@ -147,6 +148,7 @@ def schedule_compaction(fence: Fence, choice: CompactionChoice) -> ScheduledComp
     Raises:
         CorruptTableError: the plan of another compaction is damaged.
         LeaseLostError: another process took the lease over; nothing was scheduled.
+        UnsupportedTableError: rli does not compact such tables.
     """
     snapshot = Snapshot.now(fence.table)
     planned, held_back_by = _planned(snapshot, choice)
@@ -189,6 +191,7 @@ def _told(
 
 def _planned(snapshot: Snapshot, choice: CompactionChoice) -> tuple[list[CompactionOperation], str | None]:
     """The operations of a plan, and the pending instant that must end before it is scheduled."""
+    require_compactable(snapshot.table.properties)
     pending = pending_compactions(snapshot.timeline)
     reserved = frozenset(reserved_groups(snapshot.timeline)).union(*(one.plan.groups for one in pending))
     free = (one for group, one in snapshot.slices.items() if group not in reserved)

@@ -11,7 +11,6 @@ from rli.errors import InvalidInputError
 from rli.hudi.java_properties import format_properties
 from rli.hudi.lock_settings import lock_changes, lock_properties
 from rli.hudi.properties import PROPERTIES_PATH
-from rli.hudi.table_features import require_compactable
 from rli.model import CommitResult, Step
 from rli.services.archive import ArchiveResult, archive, foretold_archive
 from rli.services.clean import CleanResult, clean, foretold_clean
@@ -197,8 +196,7 @@ class TableMaintenance:
         choice = compaction_choice(least_share, most_bytes)
         if dry_run:
             return foretold_schedule(self._opened.reloaded(), choice)
-        with self._opened.service("schedule of a compaction", patience(timeout)) as (definition, fence):
-            require_compactable(definition.properties)
+        with self._opened.service("schedule of a compaction", patience(timeout)) as (_, fence):
             return schedule_compaction(fence, choice)
 
     def clean(self, keep_commits: int = 10, *, timeout: float | None = None, dry_run: bool = False) -> CleanResult:

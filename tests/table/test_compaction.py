@@ -181,8 +181,11 @@ def test_rollback_passes_a_compaction(tmp_path: Path) -> None:
 
 
 def test_only_log_files_are_compacted(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedTableError, match="copy-on-write table has no log files"):
-        rli.create_table(tmp_path / "trips", record_key="id").compact()
+    made = rli.create_table(tmp_path / "trips", record_key="id")
+    for refused in (made.compact, made.schedule_compaction):
+        for dry_run in (False, True):
+            with pytest.raises(UnsupportedTableError, match="copy-on-write table has no log files"):
+                refused(dry_run=dry_run)
 
 
 def test_choices_are_checked(table: Table) -> None:
