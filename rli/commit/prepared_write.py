@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rli.commit.conflicts import ReadSet
 from rli.file_group.journal import Journal
-from rli.file_group.writer import FileGroupResult
+from rli.file_group.write_context import FileGroupResult
 from rli.hudi.timeline.commit_metadata import CLUSTER, WriteStat
 from rli.index.placing import Resizing
 from rli.model import CommitResult, FileGroupId, WriteCounts

@@ -15,7 +15,7 @@ from rli.commit.step_clock import OnStep
 from rli.errors import InstantNotFoundError
 from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.log_appends import LogAppending
-from rli.file_group.writer import WriteContext
+from rli.file_group.write_context import WriteContext
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.schema_evolution import evolved_schema, missing_columns
 from rli.hudi.schema_history import require_no_history

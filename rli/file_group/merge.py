@@ -153,6 +153,11 @@ def starts_of(counts: Numbers) -> Numbers:
     return starts
 
 
+def by_group(rows: pa.Table, counts: Numbers) -> list[pa.Table]:
+    """The rows of each file group."""
+    return [rows.slice(start, count) for start, count in zip(starts_of(counts).tolist(), counts.tolist(), strict=True)]
+
+
 def plan_merge(
     groups: Sequence[FileGroupId],
     rows: pa.Table,

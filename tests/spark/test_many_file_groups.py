@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import rli
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import WriteContext
+from rli.file_group.write_context import WriteContext
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice

@@ -24,7 +24,8 @@ from pyspark.sql import functions as F  # noqa: N812
 import rli
 import rli_spark
 from rli.file_group import work_rows
-from rli.file_group.writer import FileGroupTarget, WriteContext, write_file_groups
+from rli.file_group.write_context import FileGroupTarget, WriteContext
+from rli.file_group.writer import write_file_groups
 from rli.index.record.entries.limits import IndexLimits
 from rli.table.table import opened_table
 from tests.spark.executor_deaths import Death, under

@@ -15,7 +15,8 @@ import pytest
 
 from rli import Table
 from rli.file_group.work_rows import CHANGE, RECORD_KEY, Change, work_schema
-from rli.file_group.writer import TOGETHER_BYTES, FileGroupTarget, WriteContext, write_file_groups
+from rli.file_group.write_context import FileGroupTarget, WriteContext
+from rli.file_group.writer import TOGETHER_BYTES, write_file_groups
 from rli.hudi.meta_columns import FILE_NAME
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage

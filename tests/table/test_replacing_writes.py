@@ -12,7 +12,7 @@ from rli import ConflictError, Table, create_table
 from rli.commit.conflicts import PlannedCommit, ReadSet
 from rli.commit.prepared_write import PreparedWrite
 from rli.file_group.journal_list import readable_journals
-from rli.file_group.writer import FileGroupResult
+from rli.file_group.write_context import FileGroupResult
 from rli.model import WriteCounts
 from rli.table.table import opened_table
 from rli.tasks import InProcess

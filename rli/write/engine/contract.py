@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rli.file_group.writer import FileGroupResult
+from rli.file_group.write_context import FileGroupResult
 from rli.index.contract import TableIndex
 from rli.index.locators import Locator
 from rli.index.reports import SomeKeys

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult
+from rli.file_group.write_context import FileGroupResult
 from rli.index.contract import TableIndex
 from rli.index.locators import Locator
 from rli.index.reports import SomeKeys

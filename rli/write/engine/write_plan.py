@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import TOGETHER_BYTES, FileGroupResult, FileGroupTarget, WriteContext, write_file_groups
+from rli.file_group.write_context import FileGroupResult, FileGroupTarget, WriteContext
+from rli.file_group.writer import TOGETHER_BYTES, write_file_groups
 from rli.index.placing import Placement
 from rli.locations import named_groups
 from rli.model import FileGroupId

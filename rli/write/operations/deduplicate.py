@@ -28,7 +28,8 @@ from rli.errors import SettingsError
 from rli.file_group import work_rows
 from rli.file_group.merge import newest_records
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupTarget, write_file_groups
+from rli.file_group.write_context import FileGroupTarget
+from rli.file_group.writer import write_file_groups
 from rli.filters.filter import Filter
 from rli.hudi.file_names import new_file_id
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns

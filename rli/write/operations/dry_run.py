@@ -19,7 +19,7 @@ from rli.commit.readiness import require_synced
 from rli.commit.step_clock import OnStep
 from rli.commit.write_basis import WriteBasis
 from rli.errors import IndexNotReadyError, InvalidInputError, RliError
-from rli.file_group.writer import WriteContext
+from rli.file_group.write_context import WriteContext
 from rli.hudi.timeline.instant import new_instant_time
 from rli.index.any_index import is_built
 from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex

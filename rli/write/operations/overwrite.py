@@ -15,7 +15,7 @@ from rli.commit.conflicts import ReadSet
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_basis import WriteBasis
 from rli.errors import InvalidInputError
-from rli.file_group.writer import FileGroupResult, WriteContext
+from rli.file_group.write_context import FileGroupResult, WriteContext
 from rli.hudi.table_keys import TableKeys
 from rli.hudi.timeline.instant import Action
 from rli.index.contract import TableIndex

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from rli.commit.conflicts import ReadSet, no_keys
 from rli.commit.write_basis import WriteBasis
 from rli.file_group.deleted_keys import DeletedKeys
-from rli.file_group.writer import FileGroupResult, WriteContext
+from rli.file_group.write_context import FileGroupResult, WriteContext
 from rli.hudi.file_names import new_file_id
 from rli.index.contract import ChangedKeys
 from rli.index.locators import Unlocated

@@ -12,7 +12,7 @@ from rli.commit.conflicts import no_keys
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_basis import WriteBasis
 from rli.file_group.conditions import Condition
-from rli.file_group.writer import WriteContext
+from rli.file_group.write_context import WriteContext
 from rli.index.contract import ChangedKeys
 from rli.index.reports import SomeKeys
 from rli.model import OnPartitionChange, Step, WriteCounts

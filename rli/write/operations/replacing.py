@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from rli.commit.write_basis import WriteBasis
 from rli.errors import InvalidInputError, SettingsError
-from rli.file_group.writer import FileGroupResult, WriteContext
+from rli.file_group.write_context import FileGroupResult, WriteContext
 from rli.index.contract import TableIndex
 from rli.index.placing import PlansClustering
 from rli.model import FileGroupId, Step

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from rli.errors import SchemaError
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_groups
+from rli.file_group.write_context import FileGroupResult, FileGroupTarget, WriteContext
+from rli.file_group.writer import write_file_groups
 from rli.filters.filter import Filter
 from rli.filters.value_expression import ValueExpression
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY

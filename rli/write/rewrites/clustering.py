@@ -24,7 +24,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.commit.retries import write_until_published
 from rli.commit.step_clock import OnStep
 from rli.errors import ConflictError, SettingsError
-from rli.file_group.writer import FileGroupResult
+from rli.file_group.write_context import FileGroupResult
 from rli.hudi.file_names import new_file_id
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import CLUSTER

@@ -21,7 +21,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.commit.retries import write_until_published
 from rli.commit.step_clock import OnStep
 from rli.commit.taken_compaction import CompactionTakenError, ScheduledInstant
-from rli.file_group.writer import FileGroupResult
+from rli.file_group.write_context import FileGroupResult
 from rli.hudi.table_features import require_compactable
 from rli.hudi.timeline.commit_metadata import COMPACT
 from rli.hudi.timeline.compaction_plan import CompactionPlan

@@ -19,7 +19,7 @@ from rli.file_group.batches import coalesce_tables
 from rli.file_group.journal import Journal, open_journal
 from rli.file_group.merge import newest_records
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult, WriteContext, base_file_path
+from rli.file_group.write_context import FileGroupResult, WriteContext, base_file_path
 from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
 from rli.hudi.file_names import BaseFileName
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_columns

@@ -10,7 +10,7 @@ from typing import Final
 
 from rli.errors import CorruptTableError
 from rli.file_group.batches import coalesce_tables
-from rli.file_group.writer import FileGroupResult, WriteContext, base_file_path
+from rli.file_group.write_context import FileGroupResult, WriteContext, base_file_path
 from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, WrittenFile, new_bloom_filter
 from rli.hudi.file_names import BaseFileName
 from rli.hudi.meta_columns import RECORD_KEY, with_record_meta_columns

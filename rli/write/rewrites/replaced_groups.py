@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from rli.file_group import work_rows
 from rli.file_group.journal import Journal, write_journal
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult, WriteContext
+from rli.file_group.write_context import FileGroupResult, WriteContext
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
 from rli.index.locators import Locator
 from rli.model import FileGroupId, WriteCounts

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from rli.coordination.requests import RequestFolder
 from rli.file_group import work_rows
-from rli.file_group.writer import FileGroupResult
+from rli.file_group.write_context import FileGroupResult
 from rli.index.locators import Unlocated
 from rli.model import FileGroupId
 from rli.storage import Storage

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from rli.coordination.requests import RequestFolder
 from rli.file_group import work_rows
-from rli.file_group.writer import FileGroupResult
+from rli.file_group.write_context import FileGroupResult
 from rli.index.locators import FileLocator, Locator
 from rli.index.reports import SomeKeys
 from rli.write.engine.contract import Request, TaggedRows, Tagging

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult
+from rli.file_group.write_context import FileGroupResult
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from rli.write.engine.write_plan import FileGroupWriting, RowPlacing, WritePlan

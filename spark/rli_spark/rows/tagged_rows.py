@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that everybody k
 
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult
+from rli.file_group.write_context import FileGroupResult
 from rli.model import FileGroupId
 from rli.write.engine.contract import TaggedRows
 from rli.write.engine.workload import WorkloadProfile

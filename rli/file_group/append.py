@@ -1,0 +1,90 @@
+"""Appending: the changes of a file group become a log file of its newest slice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from rli.file_group import work_rows
+from rli.file_group.kept_values import keeping_stored, kept_values
+from rli.file_group.log_appends import LogAppending
+from rli.file_group.merge import MergePlan
+from rli.file_group.stored_records import StoredRecords
+from rli.file_group.write_context import FileGroupResult, FileGroupTarget, WriteContext, base_file_path
+from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.view.file_slices import FileSlice
+from rli.view.paths import unpublished_file, unpublished_files
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """A slice that gets a log file.
+
+    Attributes:
+        appending: how the write appends.
+        base: the slice.
+        token: of the attempt.
+    """
+
+    appending: LogAppending
+    base: FileSlice
+    token: str
+
+    @classmethod
+    def of(
+        cls, context: WriteContext, targets: Sequence[FileGroupTarget], plan: MergePlan, stored: StoredRecords
+    ) -> Append | None:
+        """The append to a single file group; None if next base files are to be written.
+
+        Args:
+            context: the write.
+            targets: the file groups.
+            plan: of the merge.
+            stored: the stored records that the plan is about.
+        """
+        appending, base = context.appending, targets[0].base
+        if appending is None or base is None or len(targets) > 1:
+            return None
+        changes = plan.rows.column(work_rows.CHANGE).to_numpy()
+        may_append = appending.may_append(base, stored.readers[0], changes) and appending.wins(plan, stored.known)
+        return cls(appending, base, targets[0].write_token) if may_append else None
+
+    def write(
+        self, context: WriteContext, plan: MergePlan, stored: StoredRecords, records: pa.Table
+    ) -> FileGroupResult:
+        """Write the log file, and the journal.
+
+        Args:
+            context: the write.
+            plan: of the merge.
+            stored: the stored records.
+            records: the work rows as records (``with_record_meta_columns``).
+        """
+        group = self.base.group
+        for batch, fates in kept_values(context, plan, stored):
+            records = keeping_stored(context, batch, records, plan.rows, fates)
+        chosen = np.concatenate([plan.fates[plan.replaced_records], plan.added])
+        removed = stored.known.take(pa.array(plan.removed_records))
+        content = self.appending.content(context.instant, group, records.take(pa.array(chosen)), removed)
+        name, appended_to = self.appending.name(self.base, context.instant, self.token)
+        stat = WriteStat(
+            file_id=group.file_id,
+            path=base_file_path(group, str(name)),
+            partition_path=group.partition_path,
+            previous_instant=name.instant,
+            writes=len(chosen),
+            inserts=len(plan.added),
+            update_writes=len(plan.replaced_records),
+            deletes=removed.num_rows,
+            written_bytes=len(content),
+            file_size=len(content),
+            appended_to=appended_to,
+        )
+        context.storage.make_folder(unpublished_files(context.instant))
+        path = unpublished_file(context.instant, stat.path)
+        context.storage.write_bytes(path, content)
+        (replaced,) = plan.replaced_rows
+        return FileGroupResult(group, plan.counts[0], stat, context.journaled(group, self.token, plan.rows, replaced))
