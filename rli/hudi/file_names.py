@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from secrets import randbelow
 from typing import Final, Self
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ _NATIVE_LOG: Final = re.compile(r"[^_/]+_[^_/]+_\d+_\d+\.(log|deletes?|cdc)\.\w+
 _OTHER_FORMATS: Final = (".lance", ".orc", HFILE)
 _CHECKSUM: Final = ".crc"
 _DATE_DIGITS: Final = 8
+_TOKENS: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,11 @@ def token_begin(instant: str) -> str:
         '20240531-120000123-'
     """
     return f"{instant[:_DATE_DIGITS]}-{instant[_DATE_DIGITS:]}-"
+
+
+def new_write_token() -> str:
+    """A write token of an attempt that no planner numbers: it tells its files from those of other attempts."""
+    return f"{randbelow(_TOKENS)}-0-0"
 
 
 def new_file_id() -> str:

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from secrets import randbelow
 from typing import ClassVar, Final
 
 import numpy as np
@@ -31,7 +30,7 @@ from rli.file_group.work_rows import Change
 from rli.file_group.write_context import FileGroupTarget
 from rli.file_group.writer import write_file_groups
 from rli.filters.filter import Filter
-from rli.hudi.file_names import new_file_id
+from rli.hudi.file_names import new_file_id, new_write_token
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns
 from rli.hudi.table_features import require_copy_on_write, require_writable
 from rli.index.contract import TableIndex
@@ -43,9 +42,6 @@ from rli.view.lost_files import require_files
 from rli.write.engine.contract import Engine
 from rli.write.operations.operation import written
 from rli.write.options import WriteOptions
-
-_TOKENS: Final = 2**31
-"""Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
 
 _MOST_TOLD: Final = 1_000
 _COPY: Final = (RECORD_KEY, COMMIT_TIME)
@@ -190,10 +186,10 @@ class _Work:
             for path in stays.column(work_rows.PRIOR_PARTITION_PATH).unique().to_pylist():
                 coming[path].append(stays.filter(pc.equal(stays.column(work_rows.PRIOR_PARTITION_PATH), path)))
         slices = write.snapshot.slices.of_groups(leaving)
-        targets = [FileGroupTarget(group, slices[group], _token()) for group in sorted(leaving)]
+        targets = [FileGroupTarget(group, slices[group], new_write_token()) for group in sorted(leaving)]
         rows = [_departures(schema, target.group, leaving[target.group]) for target in targets]
         for path, records in sorted(coming.items()):
-            targets.append(FileGroupTarget(FileGroupId(path, new_file_id()), None, _token()))
+            targets.append(FileGroupTarget(FileGroupId(path, new_file_id()), None, new_write_token()))
             rows.append(_arrivals(schema, targets[-1].group, pa.concat_tables(records)))
         whole = pa.concat_tables([work_rows.work_schema(schema).empty_table(), *rows])
         return cls(targets, whole, [table.num_rows for table in rows])
@@ -279,7 +275,3 @@ def _work_rows(
     }
     whole = work_rows.work_schema(schema)
     return pa.table([own.get(field.name, pa.nulls(len(keys), field.type)) for field in whole], schema=whole)
-
-
-def _token() -> str:
-    return f"{randbelow(_TOKENS)}-0-0"

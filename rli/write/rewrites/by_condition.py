@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from secrets import randbelow
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from rli.file_group.write_context import FileGroupResult, FileGroupTarget, Write
 from rli.file_group.writer import write_file_groups
 from rli.filters.filter import Filter
 from rli.filters.value_expression import ValueExpression
+from rli.hudi.file_names import new_write_token
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
 from rli.index.locators import Locator
 from rli.model import FileGroupId
@@ -24,9 +24,6 @@ from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.write.rewrites.placed import placed_by_index
 from rli.write.rows.keyed_records import require_ordering
-
-_TOKENS: Final = 2**31
-"""Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
 
 _AGE: Final = (RECORD_KEY, COMMIT_TIME)
 
@@ -143,7 +140,7 @@ class RewriteByCondition:
         if not records.num_rows:
             return None
         rows = self._work_rows(file_slice, records)
-        target = FileGroupTarget(file_slice.group, file_slice, f"{randbelow(_TOKENS)}-0-0")
+        target = FileGroupTarget(file_slice.group, file_slice, new_write_token())
         (result,) = write_file_groups(self.context, [target], rows, [rows.num_rows])
         if self.deletes:
             # Rows of expired records do nothing to the index, but their records go.

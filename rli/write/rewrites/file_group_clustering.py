@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from secrets import randbelow
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +19,7 @@ from rli.file_group.merge import newest_records
 from rli.file_group.work_rows import Change
 from rli.file_group.write_context import FileGroupResult, WriteContext, base_file_path
 from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
-from rli.hudi.file_names import BaseFileName
+from rli.hudi.file_names import BaseFileName, new_write_token
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_columns
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.index.locators import Locator
@@ -31,9 +29,6 @@ from rli.view.file_slice_reader import READ_BATCH_ROWS
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file, unpublished_files
 from rli.write.rewrites.placed import placed_by_index
-
-_TOKENS: Final = 2**31
-"""Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,7 @@ def cluster_file_groups(context: ClusteringContext, regrouping: Regrouping) -> l
 
 def _write(context: ClusteringContext, regrouping: Regrouping) -> list[FileGroupResult]:
     sources = regrouping.sources
-    partition_path, token = sources[0].group.partition_path, f"{randbelow(_TOKENS)}-0-0"
+    partition_path, token = sources[0].group.partition_path, new_write_token()
     targets = [_Target(context, FileGroupId(partition_path, file_id), token) for file_id in regrouping.file_ids]
     with ExitStack() as stack:
         rows = _rows_of(context.write, sources)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass
-from secrets import randbelow
-from typing import Final
 
 from rli.errors import CorruptTableError
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.write_context import FileGroupResult, WriteContext, base_file_path
 from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, WrittenFile, new_bloom_filter
-from rli.hudi.file_names import BaseFileName
+from rli.hudi.file_names import BaseFileName, new_write_token
 from rli.hudi.meta_columns import RECORD_KEY, with_record_meta_columns
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.hudi.timeline.compaction_plan import CompactionOperation
@@ -22,9 +20,6 @@ from rli.view.file_slices import DataFile, FileSlice, SeenInstants
 from rli.view.paths import unpublished_file, unpublished_files
 from rli.view.slice_readers import SliceReaders
 from rli.view.snapshot import Snapshot
-
-_TOKENS: Final = 2**31
-"""Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +83,7 @@ def compact_file_group(context: CompactionContext, file_slice: FileSlice) -> Fil
         UnsupportedTableError: a log file holds what rli does not merge.
     """
     write, group = context.write, file_slice.group
-    name = str(BaseFileName(group.file_id, f"{randbelow(_TOKENS)}-0-0", write.instant))
+    name = str(BaseFileName(group.file_id, new_write_token(), write.instant))
     path = base_file_path(group, name)
     written = _write(context, file_slice, name, unpublished_file(write.instant, path))
     stat = WriteStat(

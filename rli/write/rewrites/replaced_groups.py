@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from secrets import randbelow
 from typing import Final
 
 import numpy as np
@@ -16,15 +15,13 @@ from rli.file_group import work_rows
 from rli.file_group.journal import Journal, write_journal
 from rli.file_group.work_rows import Change
 from rli.file_group.write_context import FileGroupResult, WriteContext
+from rli.hudi.file_names import new_write_token
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
 from rli.index.locators import Locator
 from rli.model import FileGroupId, WriteCounts
 from rli.view.file_slices import FileSlice
 from rli.write.engine.write_plan import FileGroupWriting
 from rli.write.rewrites.placed import placed_by_index
-
-_TOKENS: Final = 2**31
-"""Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
 
 _MOST_OF_LOT: Final = 256
 """Replaced file groups that a task looks at together."""
@@ -175,7 +172,7 @@ class EndOfGroups:
         counts = WriteCounts(deleted=gone.num_rows)
         if not gone.num_rows or not self.context.saves:
             return FileGroupResult(group, counts, None, None, (group,))
-        journal = Journal(self.context.instant, f"{group.file_id}_{randbelow(_TOKENS)}-0-0.parquet", group)
+        journal = Journal(self.context.instant, f"{group.file_id}_{new_write_token()}.parquet", group)
         held = write_journal(self.context.storage, journal, gone, sections_of=self.context.sections_of)
         told = held if held is None or self.context.holds_journals else held.without_content
         return FileGroupResult(group, counts, None, told, (group,))
