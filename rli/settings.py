@@ -53,7 +53,7 @@ class StoredSettings(BaseModel):
         try:
             return cls(**values)
         except ValidationError as error:
-            raise SettingsError(_describe(error), remedy="give other values (docs/reference/settings.md)") from error
+            raise SettingsError(_describe(error), remedy="give other values (docs/reference/python.md)") from error
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:

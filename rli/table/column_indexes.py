@@ -119,7 +119,7 @@ def possible_use(using: IndexUse | str, expression: str | None, *, wait: bool) -
     if not wait:
         raise InvalidInputError(
             "rli builds no index in the background: wait=False",
-            remedy="leave wait out: writers go on during the build, and wait for its last step alone",
+            remedy="leave out wait=False (--async): writers go on during the build, and wait for its last step alone",
         )
     return IndexUse(using)
 

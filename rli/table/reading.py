@@ -116,8 +116,13 @@ class TableReading:
             CorruptIndexError, CorruptTableError: index or table is damaged.
             UnsupportedTableError: the table is merge-on-read, and has no index.
         """
+        if keys is None and not where:
+            raise InvalidInputError(
+                "neither record keys nor values of columns are given",
+                remedy="pass record keys, or where={'email': ['a@b.org']}; read gives all records",
+            )
         chosen = filters if where is None else WithValues(where, filters)
-        if keys is None and where:
+        if keys is None:
             return self._opened.told(None, lambda snapshot: snapshot.scan(columns, chosen).to_table())
         record_keys = given_keys(self._opened.definition, keys)
         return self._opened.look_up_with(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -15,6 +16,14 @@ from rli.cli.output import print_facts, print_note, print_rows, report
 from rli.cli.progress import files_progress
 from rli.errors import InvalidInputError
 from rli.sizes import human_bytes
+
+
+class Using(StrEnum):
+    """The kinds of ``IndexUse`` that rli makes."""
+
+    SECONDARY = IndexUse.SECONDARY.value
+    COLUMN_STATS = IndexUse.COLUMN_STATS.value
+    BLOOM_FILTERS = IndexUse.BLOOM_FILTERS.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +65,23 @@ def create(
     *,
     on: Annotated[str, typer.Option("--on", metavar="COLUMN", help="The column.", show_default=False)],
     using: Annotated[
-        IndexUse,
+        Using,
         typer.Option(
             help="secondary: value of the column → record keys, in tables of version 9. column_stats: least and greatest value of the column in each file. bloom_filters: a filter of each file's record "
             "keys.",
         ),
-    ] = IndexUse.SECONDARY,
+    ] = Using.SECONDARY,
     expression: Annotated[
         str | None,
-        typer.Option("--expr", metavar="SQL", help="An expression over the column: rli makes no such index yet."),
+        typer.Option(
+            "--expr",
+            metavar="SQL",
+            help="An expression over the column. rli does not make such indexes: let Hudi make them.",
+        ),
     ] = None,
     in_background: Annotated[
-        bool, typer.Option("--async", help="Build it in the background: rli makes no such index yet.")
+        bool,
+        typer.Option("--async", help="Build it in the background. rli refuses: writers go on during a build anyway."),
     ] = False,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,
