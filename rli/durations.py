@@ -16,7 +16,7 @@ def parse_duration(text: str) -> int | None:
     return None if found is None else int(found[1]) * _SECONDS_OF[found[2]]
 
 
-def duration_text(seconds: int) -> str:
+def duration_string(seconds: int) -> str:
     """Seconds, of which there is at least one, in the longest unit that fits."""
     unit, length = next((unit, length) for unit, length in _SECONDS_OF.items() if seconds % length == 0)
     return f"{seconds // length}{unit}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
-from rli.durations import duration_text, parse_duration
+from rli.durations import duration_string, parse_duration
 from rli.errors import SettingsError
 from rli.model import Scope
 from rli.patterns import require_pattern
@@ -77,7 +77,7 @@ class IndexUrl:
         options = [
             *([] if self.scope is Scope.GLOBAL else [f"{_SCOPE}={self.scope}"]),
             *([] if self.partitions is None else [f"{_PARTITIONS}={quote(self.partitions, safe=_PLAIN)}"]),
-            *([] if self.ttl is None else [f"{_TTL}={duration_text(self.ttl)}"]),
+            *([] if self.ttl is None else [f"{_TTL}={duration_string(self.ttl)}"]),
         ]
         if not options:
             return self.store

@@ -44,17 +44,17 @@ def _regions(client: Client, regions: list[Any], shard_count: int) -> Finding:
 def family_finding(client: Client, name: bytes, family: Any) -> Finding:
     """Whether the properties of a column family suit entries."""
     detail = (
-        f"table={client.settings.table} family={name.decode()} bloom filter={_text(family.bloomFilterType)} "
-        f"block cache={family.blockCacheEnabled} ttl={family.timeToLive} compression={_text(family.compression)}"
+        f"table={client.settings.table} family={name.decode()} bloom filter={_string(family.bloomFilterType)} "
+        f"block cache={family.blockCacheEnabled} ttl={family.timeToLive} compression={_string(family.compression)}"
     )
     if family.timeToLive != FOR_EVER:
         problem = "entries expire although they are needed"
         return Finding("family", Verdict.PROBLEM, f"{problem}: {detail}", "set TTL => 'FOREVER'")
-    if _text(family.bloomFilterType) == "NONE" or not family.blockCacheEnabled:
+    if _string(family.bloomFilterType) == "NONE" or not family.blockCacheEnabled:
         advice = "set BLOOMFILTER => 'ROW', BLOCKCACHE => 'true', then run a major compaction"
         return Finding("family", Verdict.WARNING, f"look-ups are slow: {detail}", advice)
     return Finding("family", Verdict.OK, detail)
 
 
-def _text(value: bytes | str) -> str:
+def _string(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value

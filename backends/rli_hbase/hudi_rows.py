@@ -103,6 +103,6 @@ def keys_of(rows: Sequence[bytes]) -> list[tuple[Positions, EncodedKeys]]:
         texts = pa.array(rows, pa.binary()).cast(pa.string())
     except pa.ArrowInvalid as error:
         raise CorruptIndexError(
-            "a row of the table is not text", remedy="remove rows foreign to Hudi's index"
+            "a row of the table is not a UTF-8 string", remedy="remove rows foreign to Hudi's index"
         ) from error
     return [(positions, EncodedKeys(keys, np.zeros(len(keys), np.uint16))) for positions, keys in codec.encode(texts)]

@@ -57,7 +57,7 @@ def _words_of(values: pa.Array) -> Hashes:
     for matches, words in _WORDS:
         if matches(values.type):
             return words(values)
-    return _of_texts(values.cast(pa.string()))
+    return _of_strings(values.cast(pa.string()))
 
 
 def _of_integers(values: pa.Array) -> Hashes:
@@ -72,12 +72,12 @@ def _of_floats(values: pa.Array) -> Hashes:
     return words
 
 
-def _of_texts(values: pa.Array) -> Hashes:
+def _of_strings(values: pa.Array) -> Hashes:
     return key_hashes(pc.fill_null(values.cast(pa.string()), ""))[1]
 
 
 def _of_bytes(values: pa.Array) -> Hashes:
-    return _of_texts(values.cast(pa.binary()).view(pa.string()))
+    return _of_strings(values.cast(pa.binary()).view(pa.string()))
 
 
 def _of_structs(values: pa.Array) -> Hashes:

@@ -1,4 +1,4 @@
-"""Texts of equal length as byte matrices, so that work on them can be done on whole arrays."""
+"""Strings of equal length as byte matrices, so that work on them can be done on whole arrays."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Matrix: TypeAlias = NDArray[np.uint8]
 Positions: TypeAlias = NDArray[np.intp]
 
 
-def by_length(texts: pa.Array, most_bytes: int | None = None) -> Iterator[tuple[Positions, Matrix]]:
-    """Positions of the texts of each length, and their UTF-8 bytes: shape (count, length). Nulls are left out.
+def by_length(strings: pa.Array, most_bytes: int | None = None) -> Iterator[tuple[Positions, Matrix]]:
+    """Positions of the strings of each length, and their UTF-8 bytes: shape (count, length). Nulls are left out.
 
     Args:
-        texts: string array, shape (n,).
-        most_bytes: cut the texts of one length into several matrices of about this size.
+        strings: string array, shape (n,).
+        most_bytes: cut the strings of one length into several matrices of about this size.
     """
-    array = texts.cast(pa.large_binary())
+    array = strings.cast(pa.large_binary())
     if not len(array):
         return
     _, offsets_buffer, data_buffer = array.buffers()

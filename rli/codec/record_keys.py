@@ -40,7 +40,7 @@ _UUIDS_AT_ONCE: Final = 1 << 14
 """So many stay in the processor's cache."""
 
 _DASHES: Final = np.array([8, 13, 18, 23])
-_UUID_TEXT: Final = np.dtype(
+_UUID_STRING: Final = np.dtype(
     {
         "names": ["time_low", "time_mid", "time_high", "clock", "node"],
         "formats": ["V8", "V4", "V4", "V4", "V12"],
@@ -52,11 +52,11 @@ _UUID_TEXT: Final = np.dtype(
 _ALL_TRUE: Final = np.frombuffer(b"\x01" * 8, dtype=np.uint64)[0]
 """Eight of numpy's booleans, as one number."""
 
-_UUID_DIGITS: Final = np.dtype([(name, _UUID_TEXT[name]) for name in _UUID_TEXT.names or ()])
+_UUID_DIGITS: Final = np.dtype([(name, _UUID_STRING[name]) for name in _UUID_STRING.names or ()])
 """The same groups without what is between them."""
 
-_TEXT: Final = 0x01
-_TEXT_PADDED: Final = 0x02
+_STRING: Final = 0x01
+_STRING_PADDED: Final = 0x02
 _INTEGER: Final = 0x10
 _NEGATIVE: Final = 0x20
 
@@ -90,7 +90,7 @@ def decode(keys: NDArray[np.void]) -> pa.StringArray:
     width = keys.dtype.itemsize
     matrix = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), width)
     if width == _UUID_WIDTH:
-        return _fixed_strings(_uuid_text(matrix))
+        return _fixed_strings(_uuid_string(matrix))
     kinds = matrix[:, 0]
     out = np.empty(len(keys), dtype=object)
     for kind in np.unique(kinds):
@@ -134,7 +134,7 @@ def _encode_equal_length(text: Matrix) -> Iterator[tuple[Positions | None, Matri
     elif 1 <= length <= _MAX_DIGITS + 1:
         regular, encoded = _integer_rows(text), None
     else:
-        yield None, _encode_text(text)
+        yield None, _encode_string(text)
         return
     if regular.all():
         yield from ((None, encoded),) if encoded is not None else _encode_integers(text, np.arange(count))
@@ -143,7 +143,7 @@ def _encode_equal_length(text: Matrix) -> Iterator[tuple[Positions | None, Matri
     if len(rows):
         yield from ((rows, encoded),) if encoded is not None else _encode_integers(text[rows], rows)
     irregular = np.flatnonzero(~regular)
-    yield irregular, _encode_text(text[irregular])
+    yield irregular, _encode_string(text[irregular])
 
 
 def _encode_uuids(text: Matrix) -> tuple[NDArray[np.bool_], Matrix]:
@@ -153,7 +153,7 @@ def _encode_uuids(text: Matrix) -> tuple[NDArray[np.bool_], Matrix]:
 
 
 def _encode_few_uuids(text: Matrix) -> tuple[NDArray[np.bool_], Matrix]:
-    groups = text.view(_UUID_TEXT).reshape(len(text))
+    groups = text.view(_UUID_STRING).reshape(len(text))
     digits = np.empty((len(text), 2 * _UUID_WIDTH), dtype=np.uint8)
     np.copyto(digits.view(_UUID_DIGITS).reshape(len(text)), groups)
     canonical: NDArray[np.bool_] = (text[:, _DASHES] == ord("-")).all(axis=1)
@@ -203,28 +203,28 @@ def _encode_integers(text: Matrix, rows: Positions) -> Iterator[tuple[Positions,
         yield rows[chosen], np.column_stack([kinds[chosen], big_endian[chosen, 8 - width :]])
 
 
-def _encode_text(text: Matrix) -> Matrix:
+def _encode_string(text: Matrix) -> Matrix:
     count, length = text.shape
     padded = length + 1 == _UUID_WIDTH
     encoded = np.zeros((count, length + (2 if padded else 1)), dtype=np.uint8)
-    encoded[:, 0] = _TEXT_PADDED if padded else _TEXT
+    encoded[:, 0] = _STRING_PADDED if padded else _STRING
     encoded[:, 1 : length + 1] = text
     return encoded
 
 
-def _uuid_text(matrix: Matrix) -> Matrix:
+def _uuid_string(matrix: Matrix) -> Matrix:
     text = np.full((len(matrix), _UUID_LENGTH), ord("-"), dtype=np.uint8)
     digits = np.frombuffer(b2a_hex(matrix.data), dtype=_UUID_DIGITS)
-    np.copyto(text.view(_UUID_TEXT).reshape(len(text)), digits)
+    np.copyto(text.view(_UUID_STRING).reshape(len(text)), digits)
     return text
 
 
 def _decode_kind(kind: int, matrix: Matrix) -> list[str]:
     width = matrix.shape[1]
-    if kind == _TEXT:
-        return _decode_text(matrix[:, 1:])
-    if kind == _TEXT_PADDED and width == _UUID_WIDTH + 1:
-        return _decode_text(matrix[:, 1:-1])
+    if kind == _STRING:
+        return _decode_strings(matrix[:, 1:])
+    if kind == _STRING_PADDED and width == _UUID_WIDTH + 1:
+        return _decode_strings(matrix[:, 1:-1])
     if kind == _INTEGER + width - 1:
         return [str(int.from_bytes(row, "big")) for row in _rows(matrix[:, 1:])]
     if kind == _NEGATIVE + width - 1 and width > 1:
@@ -235,7 +235,7 @@ def _decode_kind(kind: int, matrix: Matrix) -> list[str]:
     )
 
 
-def _decode_text(matrix: Matrix) -> list[str]:
+def _decode_strings(matrix: Matrix) -> list[str]:
     try:
         return [row.decode() for row in _rows(matrix)]
     except UnicodeDecodeError as error:

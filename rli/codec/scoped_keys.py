@@ -1,6 +1,6 @@
-"""Record keys that are unique in their partition: the partition path and the key, as one text and as bytes.
+"""Record keys that are unique in their partition: the partition path and the key, as one string and as bytes.
 
-As text, a null character stands between both: no partition path holds one. As bytes, the encoded record key
+As a string, a null character stands between both: no partition path holds one. As bytes, the encoded record key
 (``rli.codec.record_keys``) follows the length of the partition path in two bytes, the path in UTF-8, and as many null
 bytes as make these a multiple of four: paths of similar lengths give keys of the same width.
 """
@@ -25,12 +25,12 @@ _MULTIPLE: Final = 4
 
 
 def joined(partition_paths: pa.Array, record_keys: pa.Array) -> pa.Array:
-    """Both as one text: string array, shape (n,); null where a key is null."""
+    """Both as one string: string array, shape (n,); null where a key is null."""
     return pc.binary_join_element_wise(partition_paths, record_keys, _SEPARATOR)
 
 
 def split(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The partition paths and the record keys of such texts (shape (n,), no nulls); the keys may hold null characters."""
+    """The partition paths and the record keys of such strings (shape (n,), no nulls); the keys may hold null characters."""
     parts = pc.split_pattern(keys, _SEPARATOR, max_splits=1).flatten()
     if len(parts) != 2 * len(keys):
         raise InvalidKeyError(
@@ -41,7 +41,7 @@ def split(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def encode(keys: pa.Array) -> list[tuple[Positions, NDArray[np.void]]]:
-    """Encode texts of ``joined``, grouped by encoded width; as ``record_keys.encode``."""
+    """Encode strings of ``joined``, grouped by encoded width; as ``record_keys.encode``."""
     encoding.require_no_nulls(keys)
     if not len(keys):
         return []
@@ -67,7 +67,7 @@ def encode(keys: pa.Array) -> list[tuple[Positions, NDArray[np.void]]]:
 
 
 def decode(keys: NDArray[np.void]) -> pa.Array:
-    """The texts of encoded keys of one width, in order; raises ``CorruptIndexError`` for bytes that are none."""
+    """The strings of encoded keys of one width, in order; raises ``CorruptIndexError`` for bytes that are none."""
     matrix = _matrix(keys)
     lengths = matrix[:, 0].astype(np.intp) << 8 | matrix[:, 1]
     paths, found = np.empty(len(keys), dtype=object), np.empty(len(keys), dtype=object)
@@ -79,12 +79,12 @@ def decode(keys: NDArray[np.void]) -> pa.Array:
                 f"{matrix.shape[1]}",
                 remedy="the index was damaged: bootstrap it again",
             )
-        paths[chosen] = [_text(bytes(row)) for row in matrix[chosen, _LENGTH_BYTES : _LENGTH_BYTES + length]]
+        paths[chosen] = [_string(bytes(row)) for row in matrix[chosen, _LENGTH_BYTES : _LENGTH_BYTES + length]]
         found[chosen] = encoding.decode(encoding.as_items(matrix[chosen, width:])).to_numpy(zero_copy_only=False)
     return joined(pa.array(paths, pa.string()), pa.array(found, pa.string()))
 
 
-def _text(path: bytes) -> str:
+def _string(path: bytes) -> str:
     try:
         return path.decode()
     except UnicodeDecodeError as error:

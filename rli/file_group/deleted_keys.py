@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from rli.codec.scoped_keys import joined
 from rli.errors import CorruptTableError, SchemaError
 from rli.file_group.merge import newest_records
-from rli.hudi.footer_bounds import text_bounds
+from rli.hudi.footer_bounds import string_bounds
 from rli.hudi.timeline.timeline import Timeline
 from rli.storage import Storage
 from rli.view import paths
@@ -324,7 +324,7 @@ def _groups_with(metadata: pq.FileMetaData, sought: pa.Array) -> list[int]:
     keys = np.sort(sought.cast(pa.binary()).to_numpy(zero_copy_only=False))
     chosen = []
     for number in range(metadata.num_row_groups):
-        bounds = text_bounds(metadata.row_group(number).column(0).statistics)
+        bounds = string_bounds(metadata.row_group(number).column(0).statistics)
         if bounds is None or np.searchsorted(keys, bounds[0], "left") < np.searchsorted(keys, bounds[1], "right"):
             chosen.append(number)
     return chosen

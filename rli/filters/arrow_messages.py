@@ -58,7 +58,9 @@ def _metadata(message: bytes) -> list[tuple[str, str]]:
     header = _followed(message, _field(message, _followed(message, 0), _HEADER_OF_MESSAGE))
     pairs = _followed(message, _field(message, header, _METADATA_OF_SCHEMA))
     entries = [_followed(message, pairs + 4 + 4 * number) for number in range(_number(message, pairs))]
-    return [(_text(message, _field(message, entry, 0)), _text(message, _field(message, entry, 1))) for entry in entries]
+    return [
+        (_string(message, _field(message, entry, 0)), _string(message, _field(message, entry, 1))) for entry in entries
+    ]
 
 
 def _field(data: bytes, table: int, number: int) -> int:
@@ -76,7 +78,7 @@ def _followed(data: bytes, position: int) -> int:
     return position + _number(data, position)
 
 
-def _text(data: bytes, position: int) -> str:
+def _string(data: bytes, position: int) -> str:
     begin = _followed(data, position)
     return data[begin + 4 : begin + 4 + _number(data, begin)].decode()
 

@@ -28,7 +28,7 @@ def like(value: Value, pattern: Value, escape: Value | None = None) -> Predicate
         return Constant(None)
     if not (pa.types.is_string(value.kind) or pa.types.is_large_string(value.kind)):
         raise ValueError(f"'like' takes strings: type={value.kind}; write cast(x as string)")
-    parts = _parts(_text("the pattern", pattern), _ESCAPE if escape is None else _escape(escape))
+    parts = _parts(_string("the pattern", pattern), _ESCAPE if escape is None else _escape(escape))
     prefix = _prefix(parts)
     matches = applied(pc.match_substring_regex, value, pattern=_regex(parts))
     computed = matches.predicate
@@ -38,7 +38,7 @@ def like(value: Value, pattern: Value, escape: Value | None = None) -> Predicate
     return computed
 
 
-def _text(what: str, value: Value) -> str:
+def _string(what: str, value: Value) -> str:
     text = None if value.constant is None else value.constant.as_py()
     if isinstance(text, str):
         return text
@@ -46,7 +46,7 @@ def _text(what: str, value: Value) -> str:
 
 
 def _escape(value: Value) -> str:
-    text = _text("the escape character", value)
+    text = _string("the escape character", value)
     if len(text) != 1:
         raise ValueError(f"the escape of 'like' is one character: escape={text!r}")
     return text

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from rli.errors import CorruptTableError
 from rli.hudi.bloom_filter import BloomFilter
-from rli.hudi.footer_bounds import leaf_position, text_bounds
+from rli.hudi.footer_bounds import leaf_position, string_bounds
 from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY
 from rli.hudi.row_group_filter import MOST_FILTER_BYTES, RowGroupFilter
 from rli.hudi.schema import conform
@@ -114,7 +114,7 @@ class BaseFileReader:
     def bounds(self, row_group: int, column: str) -> tuple[str, str] | None:
         """Between which two values all texts of a column lie, within one row group; None where the file does not say."""
         chunk = self._chunk(row_group, column)
-        found = None if chunk is None else text_bounds(chunk.statistics)
+        found = None if chunk is None else string_bounds(chunk.statistics)
         if found is None:
             return None
         try:

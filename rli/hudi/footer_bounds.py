@@ -92,7 +92,7 @@ class FooterBounds:
         )
 
 
-def text_bounds(statistics: Any) -> tuple[bytes, bytes] | None:
+def string_bounds(statistics: Any) -> tuple[bytes, bytes] | None:
     """Between which two values the texts of a row group lie, as bytes; None if its statistics do not say."""
     if statistics is None:
         return None

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.codec.key_arrays import is_text
+from rli.codec.key_arrays import is_string
 from rli.errors import InvalidKeyError, SchemaError
 
 NULL_PART: Final = "__null__"
@@ -58,7 +58,7 @@ class KeyGenerator:
             SchemaError: a key column is missing or has a type that is no key.
             InvalidKeyError: a record has no key: null or empty, or, of several columns, all null or empty.
         """
-        columns = [_text(records, name, "record-key") for name in self.record_key_fields]
+        columns = [_strings(records, name, "record-key") for name in self.record_key_fields]
         if len(columns) == 1:
             return _require_keys(columns[0], self.record_key_fields[0])
         unnamed = pc.and_(*(_is_blank(column) for column in columns[:2]))
@@ -97,7 +97,7 @@ class KeyGenerator:
         return pc.dictionary_encode(joined)
 
     def _segments(self, records: pa.Table, name: str) -> pa.DictionaryArray:
-        column = pc.fill_null(_text(records, name, "partition"), "")
+        column = pc.fill_null(_strings(records, name, "partition"), "")
         encoded = pc.dictionary_encode(column)
         names = [self._segment(name, value) for value in encoded.dictionary.to_pylist()]
         return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(names, pa.string()))
@@ -142,7 +142,7 @@ def _is_blank(column: pa.Array) -> pa.Array:
     return pc.fill_null(pc.equal(column, ""), True)
 
 
-def _text(records: pa.Table, name: str, role: str) -> pa.Array:
+def _strings(records: pa.Table, name: str, role: str) -> pa.Array:
     """A key or partition column as one string array, its values as Java's ``String.valueOf`` writes them."""
     if name not in records.column_names:
         raise SchemaError(
@@ -165,7 +165,7 @@ def is_key_type(kind: pa.DataType) -> bool:
     """Whether record keys and partition paths are formed of values of a type."""
     return (
         pa.types.is_null(kind)
-        or is_text(kind)
+        or is_string(kind)
         or pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_date(kind)

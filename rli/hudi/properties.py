@@ -232,13 +232,13 @@ def new_table_properties(
         Key.RECORD_KEY_FIELDS: ",".join(record_key_fields),
         **{key: value for key, value in optional.items() if value},
         Key.KEY_GENERATOR_CLASS: _CLASSES[kind],
-        Key.HIVE_STYLE: _text(hive_style),
-        Key.URL_ENCODE: _text(url_encode),
-        Key.DROP_PARTITION_COLUMNS: _text(value=False),
-        Key.POPULATE_META_FIELDS: _text(value=True),
+        Key.HIVE_STYLE: _spelled(hive_style),
+        Key.URL_ENCODE: _spelled(url_encode),
+        Key.DROP_PARTITION_COLUMNS: _spelled(value=False),
+        Key.POPULATE_META_FIELDS: _spelled(value=True),
         Key.BASE_FILE_FORMAT: "PARQUET",
-        Key.METAFILE_FORMAT: _text(value=False),
-        Key.CDC: _text(value=False),
+        Key.METAFILE_FORMAT: _spelled(value=False),
+        Key.CDC: _spelled(value=False),
         Key.TIMEZONE: "UTC",
         Key.ARCHIVE_FOLDER: "archived",
         **({} if table_type == COPY_ON_WRITE else _merging(ordering_field)),
@@ -339,7 +339,7 @@ def _flag(raw: Mapping[str, str], key: str, *, default: bool) -> bool:
     return value.strip().lower() == "true" if value else default
 
 
-def _text(value: bool) -> str:  # noqa: FBT001  (writes a flag)
+def _spelled(value: bool) -> str:  # noqa: FBT001  (writes a flag)
     return "true" if value else "false"
 
 

@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.codec.key_arrays import as_key_array, is_text
+from rli.codec.key_arrays import as_key_array, is_string
 from rli.errors import InvalidKeyError, SchemaError
 from rli.hudi.key_generator import (
     DEFAULT_PARTITION,
@@ -95,7 +95,7 @@ class TableKeys:
         fields = self.generator.partition_fields
         fitting = self._fitted(records, fields)
         paths = self.generator.partition_paths(fitting)
-        for name, values in _texts(fitting, fields):
+        for name, values in _string_columns(fitting, fields):
             _refuse(values, pc.equal(values, DEFAULT_PARTITION), name, "the partition of null has the same path")
         if scope is Scope.PARTITION and not self.generator.url_encode:
             self._require_own_paths(fitting)
@@ -141,7 +141,7 @@ class TableKeys:
 
     def _require_own_paths(self, fitting: pa.Table) -> None:
         """Refuse values behind which the next column's part of the path could begin too early."""
-        texts = dict(_texts(fitting, self.generator.partition_fields))
+        texts = dict(_string_columns(fitting, self.generator.partition_fields))
         for name, following in pairwise(self.generator.partition_fields):
             if name in texts:
                 separator = f"/{following}=" if self.generator.hive_style else "/"
@@ -186,7 +186,7 @@ def _may_fit(arriving: pa.DataType, stored: pa.DataType) -> bool:
     if pa.types.is_decimal(stored):
         return pa.types.is_integer(arriving) or pa.types.is_decimal(arriving)
     return any(
-        is_of_kind(arriving) and is_of_kind(stored) for is_of_kind in (is_text, pa.types.is_date, pa.types.is_boolean)
+        is_of_kind(arriving) and is_of_kind(stored) for is_of_kind in (is_string, pa.types.is_date, pa.types.is_boolean)
     )
 
 
@@ -222,7 +222,7 @@ def _require_own_keys(fitting: pa.Table, fields: Sequence[str]) -> None:
     Without them each key has one reading: a part ends where the next column's name first follows.
     """
     following = dict(pairwise(fields))
-    for name, values in _texts(fitting, fields):
+    for name, values in _string_columns(fitting, fields):
         for standing_in, meaning in ((NULL_PART, "null"), (EMPTY_PART, "an empty string")):
             _refuse(values, pc.equal(values, standing_in), name, f"in a composite key it stands for {meaning}")
         if name in following:
@@ -235,13 +235,13 @@ def _require_own_keys(fitting: pa.Table, fields: Sequence[str]) -> None:
             )
 
 
-def _texts(records: pa.Table, names: Iterable[str]) -> Iterator[tuple[str, pa.ChunkedArray]]:
+def _string_columns(records: pa.Table, names: Iterable[str]) -> Iterator[tuple[str, pa.ChunkedArray]]:
     """The columns of text among some columns."""
     for name in names:
         column = records.column(name)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if is_text(column.type):
+        if is_string(column.type):
             yield name, column
 
 

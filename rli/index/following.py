@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.codec.key_arrays import joined_texts
+from rli.codec.key_arrays import joined_strings
 from rli.errors import CorruptTableError
 from rli.file_group.journal import RELOCATION_SCHEMA
 from rli.file_group.journal_list import load_journals
@@ -49,13 +49,13 @@ class Position:
         return cls(snapshot.table.require_settings().table_id, timeline.write_times, pending)
 
     @classmethod
-    def from_text(cls, text: str) -> Position:
-        """Read what ``to_text`` made."""
+    def from_string(cls, text: str) -> Position:
+        """Read what ``to_string`` made."""
         table_id, *lists = text.split(_LISTS)
         writes, pending = (frozenset(times.split(_TIMES)) - {""} for times in lists)
         return cls(table_id, writes, pending)
 
-    def to_text(self) -> str:
+    def to_string(self) -> str:
         """One line."""
         return _LISTS.join([self.table_id, *(_TIMES.join(sorted(times)) for times in (self.writes, self.pending))])
 
@@ -124,12 +124,12 @@ def _after(locations: pa.Table, commit: pa.Table) -> pa.Table:
     concerned = locations.filter(is_concerned)
     replaced = pa.chunked_array(
         [
-            *joined_texts(map(went.column, _PRIOR_LOCATION)).chunks,
-            *joined_texts(map(came.column, _LOCATION)).chunks,
+            *joined_strings(map(went.column, _PRIOR_LOCATION)).chunks,
+            *joined_strings(map(came.column, _LOCATION)).chunks,
         ],
         pa.string(),
     )
-    stays = pc.invert(pc.is_in(joined_texts(map(concerned.column, _LOCATION)), value_set=replaced.combine_chunks()))
+    stays = pc.invert(pc.is_in(joined_strings(map(concerned.column, _LOCATION)), value_set=replaced.combine_chunks()))
     rows = [locations.filter(pc.invert(is_concerned)), concerned.filter(stays)]
     others = [field for field in locations.schema if field.name not in _LOCATION]
     nothing = [pa.nulls(came.num_rows, field.type) for field in others]

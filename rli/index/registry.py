@@ -47,7 +47,7 @@ def index_kind(url: str) -> IndexKind:
     try:
         url.encode()
     except UnicodeEncodeError:
-        raise SettingsError(f"the URL is not Unicode text: index={url!r}", remedy="give another one") from None
+        raise SettingsError(f"the URL is not a Unicode string: index={url!r}", remedy="give another one") from None
     if scheme == "memory" and IndexUrl.parse(url).store == IN_PROCESS:
         return _IN_PROCESS
     if scheme not in _KINDS and "/" not in url and scheme not in store_schemes():

@@ -53,7 +53,7 @@ class Event:
         if not logger.isEnabledFor(self.level):
             return
         shown = {name: _without_secrets(values.get(name)) for name in self.fields}
-        pairs = " ".join(f"{name}={_as_text(value)}" for name, value in shown.items() if value is not None)
+        pairs = " ".join(f"{name}={_as_string(value)}" for name, value in shown.items() if value is not None)
         attributes = {f"{ATTRIBUTE_PREFIX}{name}": value for name, value in shown.items()}
         logger.log(
             self.level,
@@ -75,13 +75,13 @@ def _event(name: str, level: int, text: str, *fields: str) -> Event:
     return event
 
 
-def _as_text(value: object) -> str:
+def _as_string(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     if isinstance(value, Mapping):
-        return ",".join(f"{key}:{_as_text(part)}" for key, part in value.items())
+        return ",".join(f"{key}:{_as_string(part)}" for key, part in value.items())
     if isinstance(value, list | tuple):
-        return ",".join(map(_as_text, value))
+        return ",".join(map(_as_string, value))
     return str(value)
 
 

@@ -21,8 +21,8 @@ def record_keys() -> st.SearchStrategy[str]:
         st.uuids().flatmap(_spellings_of_uuid),
         st.integers(-(1 << 200), 1 << 200).flatmap(_spellings_of_integer),
         st.sampled_from([0, 1, -1, 127, 128, 1 << 31, 1 << 32, (1 << 63) - 1, 1 << 63, -(1 << 63), 1 << 64]).map(str),
-        st.lists(_text(), min_size=2, max_size=3).map(_composite),
-        _text(),
+        st.lists(_strings(), min_size=2, max_size=3).map(_composite),
+        _strings(),
         st.sampled_from(["", "\0", "a\0", "a\0b", "\U0001f600", "\U0010ffff", ":", ",", "id:", "null", "__null__"]),
         st.text("ab\0\U0001f600", min_size=1, max_size=4).map(lambda text: text * 16_384),
     )
@@ -70,7 +70,7 @@ def _batch(pairs: list[tuple[int, bytes]], width: int) -> EncodedKeys:
     return key_batch([key for _, key in pairs], [shard for shard, _ in pairs])
 
 
-def _text() -> st.SearchStrategy[str]:
+def _strings() -> st.SearchStrategy[str]:
     return st.text(st.characters(codec="utf-8"), max_size=30)
 
 

@@ -39,13 +39,13 @@ class WriteEffort:
     conflicts: int
     phases: Mapping[str, float]
 
-    def to_text(self) -> str:
+    def to_string(self) -> str:
         """As a commit's extra metadata keeps it."""
         seconds = {phase: round(taken, 3) for phase, taken in self.phases.items()}
         return json.dumps({"attempts": self.attempts, "conflicts": self.conflicts, "seconds": seconds})
 
     @classmethod
-    def from_text(cls, text: str | None) -> WriteEffort | None:
+    def from_string(cls, text: str | None) -> WriteEffort | None:
         """What a commit tells; None if it tells nothing, or the entry is damaged."""
         with suppress(ValueError, KeyError, TypeError, AttributeError):
             told = json.loads(text or "")
@@ -89,7 +89,7 @@ class CommitFacts:
         seconds = None
         with suppress(KeyError, ValueError):
             seconds = float(entries[_SECONDS])
-        return cls(_counts_of(entries), entries.get(_WRITER), seconds, WriteEffort.from_text(entries.get(_EFFORT)))
+        return cls(_counts_of(entries), entries.get(_WRITER), seconds, WriteEffort.from_string(entries.get(_EFFORT)))
 
     @property
     def entries(self) -> dict[str, str]:
@@ -100,7 +100,7 @@ class CommitFacts:
         if self.seconds is not None:
             told[_SECONDS] = f"{self.seconds:.3f}"
         if self.effort is not None:
-            told[_EFFORT] = self.effort.to_text()
+            told[_EFFORT] = self.effort.to_string()
         return told
 
 

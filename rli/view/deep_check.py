@@ -78,7 +78,7 @@ def _checked(snapshot: Snapshot, file_slice: FileSlice) -> tuple[FileSlice, Sequ
             return file_slice, None
         return file_slice, [str(error)]
     except UnicodeDecodeError as error:
-        return file_slice, [f"the file holds text that is not UTF-8 ({error})"]
+        return file_slice, [f"the file holds a string that is not UTF-8 ({error})"]
 
 
 def _problems_of(snapshot: Snapshot, file_slice: FileSlice) -> Iterator[str]:

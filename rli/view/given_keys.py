@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from rli.arrow_tables import as_arrow_table
-from rli.codec.key_arrays import as_key_array, is_text
+from rli.codec.key_arrays import as_key_array, is_string
 from rli.errors import InvalidInputError, InvalidKeyError
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.table_keys import KEY_VALUE, TableKeys
@@ -67,7 +67,7 @@ def key_rows(table: TableDefinition, keys: Any) -> pa.Table:
         batches = [pa.RecordBatch.from_struct_array(chunk) for chunk in chunks]
         return pa.Table.from_batches(batches, pa.schema(list(values.type)))
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if pa.types.is_null(kind) or is_text(kind):
+    if pa.types.is_null(kind) or is_string(kind):
         strings = values.cast(pa.string()) if pa.types.is_null(kind) else values
         return pa.table({RECORD_KEY: as_key_array(strings)})
     fields = table.properties.record_key_fields

@@ -123,7 +123,7 @@ class SliceSums:
             max(unnamed, default=None),
         )
 
-    def to_text(self) -> str:
+    def to_string(self) -> str:
         """As it is kept with a commit."""
         content = {
             "version": _VERSION,
@@ -141,7 +141,7 @@ class SliceSums:
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
-    def from_text(cls, text: str) -> SliceSums | None:
+    def from_string(cls, text: str) -> SliceSums | None:
         """Read what a commit keeps; None where it is damaged, or of a later version."""
         # The sums save requests. Without them, the commits themselves tell which files should be there.
         with suppress(ValueError, KeyError, TypeError, AttributeError):
@@ -156,11 +156,11 @@ class SliceSums:
                         for path, (count, total, number, time) in content["partitions"].items()
                     },
                     others=None if content["others"] is None else WrittenAt(*content["others"]),
-                    pending=_texts(content["pending"]),
-                    later=_texts(content["later"]),
+                    pending=_strings(content["pending"]),
+                    later=_strings(content["later"]),
                 )
         return None
 
 
-def _texts(values: Collection[object]) -> tuple[str, ...]:
+def _strings(values: Collection[object]) -> tuple[str, ...]:
     return tuple(str(value) for value in values)

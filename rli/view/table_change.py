@@ -96,7 +96,7 @@ class TableChange:
 
     def with_slice_sums(self, sums: SliceSums) -> Self:
         """This change with the sums of the live file slices after it."""
-        return replace(self, extra={**self.extra, _SLICE_SUMS: sums.to_text()})
+        return replace(self, extra={**self.extra, _SLICE_SUMS: sums.to_string()})
 
     def dropping(self, partitions: Mapping[str, str]) -> Self:
         """This change with the partitions of the metadata table that it does not keep: name → reason."""
@@ -151,7 +151,7 @@ class TableChange:
     def slice_sums(self) -> SliceSums | None:
         """The sums of the live file slices after the change; None if none are kept, as by other engines, or are damaged."""
         text = self.extra.get(_SLICE_SUMS) if self.is_native else None
-        return None if text is None else SliceSums.from_text(text)
+        return None if text is None else SliceSums.from_string(text)
 
     @property
     def dropped_partitions(self) -> dict[str, str]:

@@ -34,7 +34,7 @@ def stored(name: str = "t") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["e.jsonl", "e.ndjson", "e.json"])
-def test_parts_are_kept_as_text(rli: Rli, table: str, name: str) -> None:
+def test_parts_are_kept_as_strings(rli: Rli, table: str, name: str) -> None:
     Path(name).write_text(EVENTS, encoding="utf-8")
     assert "cannot be read as json" in rli("upsert", table, name, status=2).err
     rli("upsert", table, name, "--column-type", "event.payload=string")
@@ -43,7 +43,7 @@ def test_parts_are_kept_as_text(rli: Rli, table: str, name: str) -> None:
     rli("upsert", table, name, "--column-type", "event.payload=string")
 
 
-def test_a_column_is_kept_as_text(rli: Rli, table: str) -> None:
+def test_a_column_is_kept_as_string(rli: Rli, table: str) -> None:
     Path("e.json").write_text("[" + ",".join(EVENTS.splitlines()) + "]", encoding="utf-8")
     rli("upsert", table, "e.json", "--column-type", "event=string")
     assert stored()[0]["event"] == f'{{"kind":"x","payload":{PAYLOADS[0]}}}'

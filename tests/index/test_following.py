@@ -90,7 +90,7 @@ def test_copy_follows_to_any_later_state(tmp_path: Path, index: str, changes: Se
         copies.append(copy_of(table))
     now = snapshot_of(table)
     for position, locations in copies:
-        assert as_set(followed((Position.from_text(position.to_text()), locations), now)) == as_set(copies[-1][1])
+        assert as_set(followed((Position.from_string(position.to_string()), locations), now)) == as_set(copies[-1][1])
     # Locations of several ages, each followed from the oldest on.
     commits = [relocations_of(now.table.storage, write.time) for write in now.timeline.completed_writes]
     for _, locations in copies:

@@ -91,7 +91,7 @@ def test_what_is_no_key_is_refused(index_url: str, keys: object) -> None:
         index.lookup(keys)
 
 
-def test_single_text_is_no_key_list(index_url: str) -> None:
+def test_single_string_is_no_key_list(index_url: str) -> None:
     with create_index(index_url) as index, pytest.raises(InvalidInputError, match="a single string"):
         index.lookup("k1")
 

@@ -107,7 +107,7 @@ def test_store_index_may_know_some_partitions(table: Table, tmp_path: Path) -> N
         ("scope=partition&partitions=x(", "not a regular expression"),
         ("scope=partition&partitions=x(%3F!y)", "not a regular expression"),
         ("scope=partition&partitions=%ED%A0%80", "not a regular expression"),
-        ("scope=partition&partitions=x\ud800", "not Unicode text"),
+        ("scope=partition&partitions=x\ud800", "not a Unicode string"),
         ("scope=partition&partitions=x{99999999999}", "not a regular expression"),
         ("scope=partition&partitions=x&partitions=y", "given more than once"),
     ],

@@ -44,7 +44,7 @@ def test_unsupported_keys_are_refused(trips: Table, keys: list[str]) -> None:
     assert fingerprint(trips) == before
 
 
-def test_single_text_is_no_key_list(trips: Table) -> None:
+def test_single_string_is_no_key_list(trips: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     for call in (trips.delete, trips.lookup):
         with pytest.raises(InvalidInputError, match="a single string"):

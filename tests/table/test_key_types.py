@@ -280,7 +280,7 @@ def test_rolled_back_table_takes_new_types(tmp_path: Path, memory_url: str) -> N
     assert stored(table) == [("1.0", "1.0", 2), ("2.5", "2.5", 2)]
 
 
-def test_categories_of_polars_are_texts(tmp_path: Path, memory_url: str) -> None:
+def test_categories_of_polars_are_strings(tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", index=memory_url)
     frame = pl.DataFrame({"id": ["a", "b"], "city": ["x", "y"]}).with_columns(pl.all().cast(pl.Categorical))
     assert table.upsert(frame).inserted == 2

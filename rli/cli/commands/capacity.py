@@ -59,7 +59,9 @@ def register(app: typer.Typer) -> None:
 def capacity(
     records: Annotated[str, typer.Option("--records", help="Number of record keys, such as 250000, 500M or 1e9.")],
     store: Annotated[str, typer.Option("--store", help="redis, hbase, lmdb, or a store of another package.")],
-    key: Annotated[str, typer.Option("--key", help="uuid, integer, or the number of bytes of a key's text.")] = "uuid",
+    key: Annotated[
+        str, typer.Option("--key", help="uuid, integer, or the number of bytes of a key's string.")
+    ] = "uuid",
     as_json: JsonOption = False,
 ) -> None:
     """Estimate the memory or disk space of an index in a store.
@@ -115,6 +117,6 @@ def _key_width(text: str, records: int) -> int:
         return _KIND_WIDTH + (records.bit_length() + 7) // 8
     if not re.fullmatch(r"[1-9]\d{0,5}", text):
         raise SettingsError(
-            f"not a kind of key: key={text}", remedy="use uuid, integer, or the bytes of its text, as in 24"
+            f"not a kind of key: key={text}", remedy="use uuid, integer, or the bytes of its string, as in 24"
         )
     return _KIND_WIDTH + int(text)

@@ -22,7 +22,7 @@ from rli.cli.options import (
     split_columns,
 )
 from rli.cli.output import print_facts, print_note, report
-from rli.durations import duration_text
+from rli.durations import duration_string
 from rli.hudi.lock_settings import NO_LOCK
 from rli.index.registry import index_kind
 from rli.model import Durability, KeyMode, OnPartitionChange
@@ -169,7 +169,7 @@ def create(
             metavar="TIME",
             help="For how long a deleted key keeps the ordering value of its delete, such as 7d, 36h or 90m. off: not at all.",
         ),
-    ] = duration_text(DEFAULT_TOMBSTONES),
+    ] = duration_string(DEFAULT_TOMBSTONES),
     metadata: Annotated[
         str,
         typer.Option(

@@ -19,7 +19,7 @@ from rli.cli.options import (
     require_confirmation,
 )
 from rli.cli.output import print_facts, report
-from rli.durations import duration_text
+from rli.durations import duration_string
 from rli.settings import Maintenance
 from rli.sizes import human_bytes
 from rli.table.dropping import require_table
@@ -195,7 +195,7 @@ def tombstones(
     if keep is not None:
         opened.set_tombstones(keep)
     seconds = opened.settings.tombstones
-    found = Tombstones("off" if seconds is None else duration_text(seconds))
+    found = Tombstones("off" if seconds is None else duration_string(seconds))
     report(found, as_json=as_json, render=lambda: print_facts({"deleted keys are kept": found.tombstones}))
 
 

@@ -86,7 +86,7 @@ class ExpectedColumns:
                 )
 
     @property
-    def kept_as_text(self) -> list[list[str]]:
+    def kept_as_string(self) -> list[list[str]]:
         """The columns that the user declares as text, and the parts of columns: their names from the column on."""
         return [path.split(".") for path, kind in self.declared.items() if pa.types.is_string(kind)]
 
@@ -164,7 +164,7 @@ def fitted_column(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, 
     kind = expected.type_of(name)
     try:
         return text_columns.fitted(texts, kind, is_lenient=name in expected.declared or name in expected.keys)
-    except text_columns.UnfitTextError as error:
+    except text_columns.UnfitStringError as error:
         raise InvalidInputError(
             f"a value does not fit its column: {where(name, error.row)} value={texts[error.row].as_py()!r} type={kind} "
             f"({error})",
@@ -205,11 +205,11 @@ def _typed(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, where: 
     typed = text_columns.guessed(texts)
     row = text_columns.first_changed_number(texts) if pa.types.is_string(typed.type) else None
     if row is not None:
-        _report_text(name, where(name, row), texts, row, is_ordering=name == expected.ordering)
+        _report_string(name, where(name, row), texts, row, is_ordering=name == expected.ordering)
     return typed
 
 
-def _report_text(name: str, where: str, texts: pa.ChunkedArray, row: int, *, is_ordering: bool) -> None:
+def _report_string(name: str, where: str, texts: pa.ChunkedArray, row: int, *, is_ordering: bool) -> None:
     """Say that a new column of numbers is kept as text: its numbers would not be spelled as they are."""
     suited = type_of_numbers(text_columns.numbers_of(texts) or ())
     option = None if suited is None else type_option(name, suited)

@@ -92,7 +92,7 @@ class RecordFile:
             InvalidInputError: the file is malformed, or a value does not fit its column.
             SchemaError: a column has a name that a table cannot hold.
         """
-        source = JsonSource(self.file, expected.kept_as_text if self.kind is FileKind.JSON else ())
+        source = JsonSource(self.file, expected.kept_as_string if self.kind is FileKind.JSON else ())
         found = self._parsed({}, source)
         if rename_columns and any(field.type.num_fields for field in found.schema):
             if self.kind is FileKind.JSON:

@@ -110,8 +110,8 @@ def _type_to_read(field: pa.Field, expected: ExpectedColumns) -> pa.DataType | N
     known = expected.type_of(field.name)
     is_text = pa.types.is_string(field.type) or pa.types.is_timestamp(field.type)
     if is_text:
-        is_read_as_text = known is None or pa.types.is_temporal(known) or pa.types.is_string(known)
-        kind = pa.string() if is_read_as_text else known
+        is_read_as_string = known is None or pa.types.is_temporal(known) or pa.types.is_string(known)
+        kind = pa.string() if is_read_as_string else known
     else:
         kind = None if known is None or pa.types.is_string(known) else known
     return kind if kind != field.type else None

@@ -31,7 +31,7 @@ _SAFE_INTEGER: Final = 2**53
 INSTANT: Final = pa.timestamp("us", tz="UTC")
 
 
-class UnfitTextError(ValueError):
+class UnfitStringError(ValueError):
     """A text that is no value of its column's type.
 
     Attributes:
@@ -93,7 +93,7 @@ def fitted(texts: pa.ChunkedArray, kind: pa.DataType, *, is_lenient: bool = Fals
         is_lenient: take ``007`` for the number 7, and round integers of which a double cannot hold all digits.
 
     Raises:
-        UnfitTextError: a value does not fit.
+        UnfitStringError: a value does not fit.
     """
     if pa.types.is_string(kind):
         return texts
@@ -106,7 +106,7 @@ def fitted(texts: pa.ChunkedArray, kind: pa.DataType, *, is_lenient: bool = Fals
         prepared = pc.replace_substring_regex(prepared, r"^\+", "")
     typed = _cast(prepared, kind)
     if typed is None:
-        raise UnfitTextError(_no_value_of(kind), _first(prepared, lambda part: _cast(part, kind) is None))
+        raise UnfitStringError(_no_value_of(kind), _first(prepared, lambda part: _cast(part, kind) is None))
     if pa.types.is_floating(kind):
         _require(pc.or_(pc.is_finite(typed), _matches(texts, _NO_NUMBER)), _no_value_of(kind))
         if not is_lenient:
@@ -120,7 +120,7 @@ def holds_numbers(kind: pa.DataType, texts: pa.ChunkedArray) -> bool:
         typed = fitted(texts, kind, is_lenient=True)
         if pa.types.is_floating(kind):
             _require_exact_integers(texts, typed)
-    except UnfitTextError:
+    except UnfitStringError:
         return False
     return True
 
@@ -137,13 +137,13 @@ def _require_exact_integers(texts: pa.ChunkedArray, typed: pa.ChunkedArray) -> N
     long = pc.fill_null(_matches(texts, r"[+-]?[0-9]{8,}"), False)
     for row in pc.indices_nonzero(long).to_pylist():
         if int(typed[row].as_py()) != int(texts[row].as_py()):
-            raise UnfitTextError(f"a {typed.type} keeps fewer digits", row)
+            raise UnfitStringError(f"a {typed.type} keeps fewer digits", row)
 
 
 def _require(holds: pa.ChunkedArray, reason: str) -> None:
     row = pc.index(holds, False).as_py()
     if row >= 0:
-        raise UnfitTextError(reason, row)
+        raise UnfitStringError(reason, row)
 
 
 def _no_value_of(kind: pa.DataType) -> str:

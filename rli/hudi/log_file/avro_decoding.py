@@ -92,11 +92,11 @@ def _fixed(node: AvroNode, rows: Rows, mask: Mask) -> pa.Array:
 
 def _of_bytes(node: AvroNode, rows: Rows, lengths: Numbers, mask: Mask) -> pa.Array:
     """Values of the bytes in front of the places."""
-    convert = _decimals if pa.types.is_decimal(node.arrow) else _texts
+    convert = _decimals if pa.types.is_decimal(node.arrow) else _strings
     return convert(node, rows, lengths, mask)
 
 
-def _texts(node: AvroNode, rows: Rows, lengths: Numbers, mask: Mask) -> pa.Array:
+def _strings(node: AvroNode, rows: Rows, lengths: Numbers, mask: Mask) -> pa.Array:
     # Values and what stands between them are elements of one array over the content: records are in order.
     count = len(lengths)
     bounds = np.empty(2 * count, np.int32)

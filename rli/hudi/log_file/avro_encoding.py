@@ -63,8 +63,8 @@ def _boolean(_node: AvroNode, column: pa.Array) -> Parts:
 
 def _bytes(node: AvroNode, column: pa.Array) -> Parts:
     if pa.types.is_decimal(node.arrow):
-        return avro_values.texts(avro_values.decimals(column, decimal_width(node.arrow.precision)))
-    return avro_values.texts(column)
+        return avro_values.strings(avro_values.decimals(column, decimal_width(node.arrow.precision)))
+    return avro_values.strings(column)
 
 
 def _fixed(node: AvroNode, column: pa.Array) -> Parts:

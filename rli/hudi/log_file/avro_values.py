@@ -89,7 +89,7 @@ def _many_digits(value: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[
     return digits, sizes
 
 
-def texts(column: pa.Array) -> Parts:
+def strings(column: pa.Array) -> Parts:
     """Encodings of ``string`` and ``bytes``: the number of bytes, and the bytes.
 
     Args:

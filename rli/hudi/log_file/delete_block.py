@@ -88,8 +88,8 @@ def _list(deleted: pa.RecordBatch) -> bytes:
     branch, encode = form
     not_null = pa.scalar(_NOT_NULL)
     parts = [
-        *(not_null, *avro_values.texts(deleted[RECORD_KEY])),
-        *(not_null, *avro_values.texts(deleted[PARTITION_PATH])),
+        *(not_null, *avro_values.strings(deleted[RECORD_KEY])),
+        *(not_null, *avro_values.strings(deleted[PARTITION_PATH])),
         *(pa.scalar(bytes([2 * branch])), *encode(ordering)),
     ]
     records = avro_values.joined(parts)
@@ -103,7 +103,7 @@ _WRAPPED: Final[dict[pa.DataType, tuple[int, Callable[[pa.Array], Parts]]]] = {
     pa.int64(): (3, lambda column: [avro_values.numbers(column)]),
     pa.float32(): (4, lambda column: [avro_values.fixed(column)]),
     pa.float64(): (5, lambda column: [avro_values.fixed(column)]),
-    pa.binary(): (6, avro_values.texts),
-    pa.string(): (7, avro_values.texts),
+    pa.binary(): (6, avro_values.strings),
+    pa.string(): (7, avro_values.strings),
 }
 """Branch of the union of ordering values, and their encoding, by type."""

@@ -81,7 +81,7 @@ def _bounds(content: bytes) -> tuple[Numbers, Numbers, NDArray[np.int8]]:
             break
         for _ in range(abs(count)):
             starts.append(place)
-            place = _behind_text(content, _behind_text(content, place))
+            place = _behind_string(content, _behind_string(content, place))
             wrappers.append(content[place] >> 1)
             place = _behind_ordering(content, place)
             ends.append(place)
@@ -90,7 +90,7 @@ def _bounds(content: bytes) -> tuple[Numbers, Numbers, NDArray[np.int8]]:
     return np.array(starts, np.int64), np.array(ends, np.int64), np.array(wrappers, np.int8)
 
 
-def _behind_text(content: bytes, place: int) -> int:
+def _behind_string(content: bytes, place: int) -> int:
     """Place behind a key or a path."""
     if content[place] != _NOT_NULL:
         raise damaged(f"a delete has no record key or no partition path: place={place}")
@@ -137,7 +137,7 @@ def _number(content: bytes, place: int) -> tuple[int, int]:
 
 
 def _batch(rows: Rows, wrapper: int) -> pa.RecordBatch:
-    keys, paths = decoded(_TEXT, rows), decoded(_TEXT, rows)
+    keys, paths = decoded(_STRING, rows), decoded(_STRING, rows)
     rows.bytes(None)
     ordering = pa.nulls(len(keys)) if not wrapper else decoded(_ORDERINGS[wrapper], rows)
     if (rows.places != rows.ends).any():
@@ -154,7 +154,7 @@ def _logical(kind: str, logical: str, **details: int) -> dict[str, Any]:
     return {"type": kind, "logicalType": logical, **details}
 
 
-_TEXT: Final = _node(["null", "string"])
+_STRING: Final = _node(["null", "string"])
 _ORDERINGS: Final = {
     1: _node("boolean"),
     2: _node("int"),

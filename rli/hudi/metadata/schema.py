@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from rli.hudi.timeline.schema_parts import TEXT, Schema, array_of, map_of, optional, record, required
+from rli.hudi.timeline.schema_parts import STRING, Schema, array_of, map_of, optional, record, required
 
 _NAMESPACE: Final = "org.apache.hudi.avro.model."
 _META_COLUMNS: Final = (
@@ -28,7 +28,7 @@ _WRAPPED: Final[dict[str, Any]] = {
     "FloatWrapper": "float",
     "DoubleWrapper": "double",
     "BytesWrapper": "bytes",
-    "StringWrapper": TEXT,
+    "StringWrapper": STRING,
     "DateWrapper": "int",
     "DecimalWrapper": _DECIMAL,
     "TimeMicrosWrapper": _TIME,
@@ -54,12 +54,12 @@ def _bounds(array: Schema | None) -> tuple[Schema, Schema]:
 _FILE: Final = record("HoodieMetadataFileInfo", required("size", "long"), required("isDeleted", "boolean"))
 _BLOOM_FILTER: Final = record(
     "HoodieMetadataBloomFilter",
-    required("type", TEXT),
-    required("timestamp", TEXT),
+    required("type", STRING),
+    required("timestamp", STRING),
     required("bloomFilter", "bytes"),
     required("isDeleted", "boolean"),
 )
-_VALUE_TYPE: Final = record("HoodieValueTypeInfo", required("typeOrdinal", "int"), optional("additionalInfo", TEXT))
+_VALUE_TYPE: Final = record("HoodieValueTypeInfo", required("typeOrdinal", "int"), optional("additionalInfo", STRING))
 _ARRAY: Final = record(
     "ArrayWrapper", optional("wrappedValues", array_of(["null", *(_NAMESPACE + name for name in _WRAPPED)]))
 )
@@ -68,8 +68,8 @@ _ARRAY: Final = record(
 def _column_stats(array: Schema | None, *last: Schema) -> Schema:
     return record(
         "HoodieMetadataColumnStats",
-        optional("fileName", TEXT),
-        optional("columnName", TEXT),
+        optional("fileName", STRING),
+        optional("columnName", STRING),
         *_bounds(array),
         optional("valueCount", "long"),
         optional("nullCount", "long"),
@@ -83,11 +83,11 @@ def _column_stats(array: Schema | None, *last: Schema) -> Schema:
 
 _RECORD_INDEX: Final = record(
     "HoodieRecordIndexInfo",
-    optional("partitionName", TEXT),
+    optional("partitionName", STRING),
     optional("fileIdHighBits", "long"),
     optional("fileIdLowBits", "long"),
     optional("fileIndex", "int"),
-    optional("fileId", TEXT),
+    optional("fileId", STRING),
     optional("instantTime", "long"),
     _defaulted("fileIdEncoding", "int", 0),
     optional("position", "long"),
@@ -99,7 +99,7 @@ def _with(column_statistics: Schema) -> Schema:
     return record(
         "HoodieMetadataRecord",
         *(optional(name, "string") for name in _META_COLUMNS),
-        required("key", TEXT),
+        required("key", STRING),
         required("type", "int"),
         # Without a default, as Hudi has it.
         required("filesystemMetadata", ["null", map_of(_FILE)]),

@@ -48,8 +48,8 @@ def encode_statistics(statistics: ColumnStatistics, kind: int) -> bytes | None:
         _number(kind, _INT_BITS),
         _NULL * (_PLACE - _NAMES.index("type") - 1),
         _VALUE,
-        _optional(statistics.file_name, _text),
-        _optional(statistics.column, _text),
+        _optional(statistics.file_name, _string),
+        _optional(statistics.column, _string),
         *bounds,
         *(_optional(count, _long) for count in counts),
         _flag(statistics.is_deleted),
@@ -98,7 +98,7 @@ def _bytes(value: bytes) -> bytes:
     return _long(len(value)) + value
 
 
-def _text(value: str) -> bytes:
+def _string(value: str) -> bytes:
     return _bytes(value.encode())
 
 
@@ -107,7 +107,7 @@ def _flag(value: bool) -> bytes:  # noqa: FBT001  (it is the value)
 
 
 def _value_type(value: ValueType) -> bytes:
-    return _int(value.ordinal) + _optional(value.details, _text)
+    return _int(value.ordinal) + _optional(value.details, _string)
 
 
 _OF_KIND: Final[dict[str, Callable[[Any], bytes]]] = {
@@ -117,7 +117,7 @@ _OF_KIND: Final[dict[str, Callable[[Any], bytes]]] = {
     "FloatWrapper": struct.Struct("<f").pack,
     "DoubleWrapper": struct.Struct("<d").pack,
     "BytesWrapper": _bytes,
-    "StringWrapper": _text,
+    "StringWrapper": _string,
     "DateWrapper": _int,
     "TimeMicrosWrapper": _long,
     "TimestampMicrosWrapper": _long,

@@ -24,7 +24,7 @@ from rli.hudi.timeline.clean_schemas import CLEAN_METADATA
 from rli.hudi.timeline.commit_schemas import ARCHIVED_REPLACE_METADATA, COMMIT_METADATA
 from rli.hudi.timeline.instant import InstantState
 from rli.hudi.timeline.rollback_schemas import ROLLBACK_METADATA
-from rli.hudi.timeline.schema_parts import TEXT, VERSION, Schema, optional, record
+from rli.hudi.timeline.schema_parts import STRING, VERSION, Schema, optional, record
 
 _MAGIC: Final = b"#HUDI#"
 _FORMAT_VERSION: Final = 1
@@ -39,12 +39,12 @@ _ENTRY: Final = record(
     optional("hoodieCommitMetadata", COMMIT_METADATA),
     optional("hoodieCleanMetadata", CLEAN_METADATA),
     optional("hoodieRollbackMetadata", ROLLBACK_METADATA),
-    optional("commitTime", TEXT),
-    optional("actionType", TEXT),
+    optional("commitTime", STRING),
+    optional("actionType", STRING),
     VERSION,
-    optional("actionState", TEXT),
+    optional("actionState", STRING),
     optional("hoodieReplaceCommitMetadata", ARCHIVED_REPLACE_METADATA),
-    optional("stateTransitionTime", TEXT),
+    optional("stateTransitionTime", STRING),
 )
 
 

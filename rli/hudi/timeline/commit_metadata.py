@@ -224,12 +224,12 @@ def _from_record(record: Mapping[str, Any]) -> CommitMetadata:
 
 
 def _stat_from_record(partition_path: str, stat: Mapping[str, Any]) -> WriteStat:
-    previous, path = stat.get("prevCommit"), _text(stat["path"])
+    previous, path = stat.get("prevCommit"), _string(stat["path"])
     return WriteStat(
-        file_id=_text(stat["fileId"]),
+        file_id=_string(stat["fileId"]),
         path=path,
         partition_path=partition_path,
-        previous_instant=None if previous in {None, "", _NO_INSTANT} else _text(previous),
+        previous_instant=None if previous in {None, "", _NO_INSTANT} else _string(previous),
         writes=_count(stat, "numWrites"),
         inserts=_count(stat, "numInserts"),
         update_writes=_count(stat, "numUpdateWrites"),
@@ -242,13 +242,13 @@ def _stat_from_record(partition_path: str, stat: Mapping[str, Any]) -> WriteStat
 
 def _log_from_record(path: str, stat: Mapping[str, Any]) -> AppendedTo:
     # Writers need not name more than the path.
-    log_files = tuple(_text(name) for name in stat.get("logFiles") or ())
+    log_files = tuple(_string(name) for name in stat.get("logFiles") or ())
     return AppendedTo(stat.get("baseFile") or "", log_files or (posixpath.basename(path),), _count(stat, "logOffset"))
 
 
-def _text(value: object) -> str:
+def _string(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise TypeError(f"expected text, found {value!r}")
+        raise TypeError(f"expected a string, found {value!r}")
     return value
 
 

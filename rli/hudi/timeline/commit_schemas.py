@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rli.hudi.timeline.schema_parts import TEXT, TEXTS, VERSION, array_of, map_of, optional, record
+from rli.hudi.timeline.schema_parts import STRING, STRINGS, VERSION, array_of, map_of, optional, record
 
 _TIMES: Final = record(
     "HoodieRuntimeStats",
@@ -17,15 +17,15 @@ _TIMES: Final = record(
 )
 _WRITE_STAT: Final = record(
     "HoodieWriteStat",
-    optional("fileId", TEXT),
-    optional("path", TEXT),
-    optional("prevCommit", TEXT),
+    optional("fileId", STRING),
+    optional("path", STRING),
+    optional("prevCommit", STRING),
     optional("numWrites", "long"),
     optional("numDeletes", "long"),
     optional("numUpdateWrites", "long"),
     optional("totalWriteBytes", "long"),
     optional("totalWriteErrors", "long"),
-    optional("partitionPath", TEXT),
+    optional("partitionPath", STRING),
     optional("totalLogRecords", "long"),
     optional("totalLogFiles", "long"),
     optional("totalUpdatedRecordsCompacted", "long"),
@@ -36,23 +36,23 @@ _WRITE_STAT: Final = record(
     optional("fileSizeInBytes", "long"),
     optional("logVersion", "int"),
     optional("logOffset", "long"),
-    optional("baseFile", TEXT),
-    optional("logFiles", TEXTS),
+    optional("baseFile", STRING),
+    optional("logFiles", STRINGS),
     optional("cdcStats", map_of("long")),
-    optional("prevBaseFile", TEXT),
+    optional("prevBaseFile", STRING),
     optional("minEventTime", "long"),
     optional("maxEventTime", "long"),
     optional("runtimeStats", _TIMES),
     optional("totalLogFilesCompacted", "long"),
     optional("totalLogReadTimeMs", "long"),
     optional("totalLogSizeCompacted", "long"),
-    optional("tempPath", TEXT),
+    optional("tempPath", STRING),
     optional("numUpdates", "long"),
 )
 
 _STATS: Final = optional("partitionToWriteStats", map_of(array_of(_WRITE_STAT)))
-_EXTRA: Final = optional("extraMetadata", map_of(TEXT))
-_OPERATION: Final = optional("operationType", TEXT)
+_EXTRA: Final = optional("extraMetadata", map_of(STRING))
+_OPERATION: Final = optional("operationType", STRING)
 
 COMMIT_METADATA: Final = record(
     "HoodieCommitMetadata", _STATS, optional("compacted", "boolean"), _EXTRA, VERSION, _OPERATION
@@ -65,7 +65,7 @@ REPLACE_COMMIT_METADATA: Final = record(
     _EXTRA,
     VERSION,
     _OPERATION,
-    optional("partitionToReplaceFileIds", map_of(TEXTS)),
+    optional("partitionToReplaceFileIds", map_of(STRINGS)),
 )
 """Content of ``<time>_<completion time>.replacecommit``."""
 
@@ -74,9 +74,9 @@ ARCHIVED_REPLACE_METADATA: Final = record(
     # Declared in full within the metadata of a commit.
     optional("partitionToWriteStats", map_of(array_of(_WRITE_STAT["name"]))),
     optional("compacted", "boolean"),
-    optional("extraMetadata", map_of(TEXT)),
+    optional("extraMetadata", map_of(STRING)),
     VERSION,
-    optional("operationType", TEXT),
-    optional("partitionToReplaceFileIds", map_of(TEXTS)),
+    optional("operationType", STRING),
+    optional("partitionToReplaceFileIds", map_of(STRINGS)),
 )
 """Content of a completed replacement, in an archive beside ``COMMIT_METADATA``."""

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from rli.errors import CorruptTableError
 from rli.hudi.timeline.avro_files import MALFORMED, read_record, write_record
-from rli.hudi.timeline.schema_parts import TEXT, TEXTS, VERSION, array_of, map_of, optional, record
+from rli.hudi.timeline.schema_parts import STRING, STRINGS, VERSION, array_of, map_of, optional, record
 from rli.model import FileGroupId
 
 _FORMAT_VERSION: Final = 2
@@ -19,25 +19,28 @@ _READ: Final = "TOTAL_IO_READ_MB"
 
 _OPERATION: Final = record(
     "HoodieCompactionOperation",
-    optional("baseInstantTime", TEXT),
-    optional("deltaFilePaths", TEXTS),
-    optional("dataFilePath", TEXT),
-    optional("fileId", TEXT),
-    optional("partitionPath", TEXT),
+    optional("baseInstantTime", STRING),
+    optional("deltaFilePaths", STRINGS),
+    optional("dataFilePath", STRING),
+    optional("fileId", STRING),
+    optional("partitionPath", STRING),
     optional("metrics", map_of("double")),
-    optional("bootstrapFilePath", TEXT),
+    optional("bootstrapFilePath", STRING),
 )
 _STRATEGY: Final = record(
-    "HoodieCompactionStrategy", optional("compactorClassName", TEXT), optional("strategyParams", map_of(TEXT)), VERSION
+    "HoodieCompactionStrategy",
+    optional("compactorClassName", STRING),
+    optional("strategyParams", map_of(STRING)),
+    VERSION,
 )
 _COMPACTION_PLAN: Final = record(
     "HoodieCompactionPlan",
     optional("operations", array_of(_OPERATION)),
-    optional("extraMetadata", map_of(TEXT)),
+    optional("extraMetadata", map_of(STRING)),
     VERSION,
     optional("strategy", _STRATEGY),
     {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
-    optional("missingSchedulePartitions", TEXTS),
+    optional("missingSchedulePartitions", STRINGS),
 )
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from rli.hudi.timeline.rollback_schemas import INSTANT, ROLLBACK_METADATA
-from rli.hudi.timeline.schema_parts import TEXT, TEXTS, VERSION, array_of, map_of, optional, record, required
+from rli.hudi.timeline.schema_parts import STRING, STRINGS, VERSION, array_of, map_of, optional, record, required
 
 RESTORE_PLAN: Final = record(
     "HoodieRestorePlan",
     {"name": "instantsToRollback", "type": array_of(INSTANT), "default": []},
     {**VERSION, "default": 2},
-    optional("savepointToRestoreTimestamp", TEXT),
+    optional("savepointToRestoreTimestamp", STRING),
 )
 """Content of a requested restore."""
 
 RESTORE_METADATA: Final = record(
     "HoodieRestoreMetadata",
-    required("startRestoreTime", TEXT),
+    required("startRestoreTime", STRING),
     required("timeTakenInMillis", "long"),
-    required("instantsToRollback", TEXTS),
+    required("instantsToRollback", STRINGS),
     required("hoodieRestoreMetadata", map_of(array_of(["null", ROLLBACK_METADATA]))),
     VERSION,
     # Declared in full within the metadata of a rollback.

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from rli.hudi.timeline.schema_parts import TEXT, TEXTS, VERSION, array_of, map_of, optional, record, required
+from rli.hudi.timeline.schema_parts import STRING, STRINGS, VERSION, array_of, map_of, optional, record, required
 
-INSTANT: Final = record("HoodieInstantInfo", required("commitTime", TEXT), required("action", TEXT))
+INSTANT: Final = record("HoodieInstantInfo", required("commitTime", STRING), required("action", STRING))
 """Names an instant."""
 
 _REQUEST: Final = record(
     "HoodieRollbackRequest",
-    required("partitionPath", TEXT),
-    optional("fileId", TEXT),
-    optional("latestBaseInstant", TEXT),
-    {"name": "filesToBeDeleted", "type": {**TEXTS, "default": []}, "default": []},
+    required("partitionPath", STRING),
+    optional("fileId", STRING),
+    optional("latestBaseInstant", STRING),
+    {"name": "filesToBeDeleted", "type": {**STRINGS, "default": []}, "default": []},
     optional("logBlocksToBeDeleted", map_of("long")),
 )
 _PARTITION: Final = record(
     "HoodieRollbackPartitionMetadata",
-    required("partitionPath", TEXT),
-    required("successDeleteFiles", TEXTS),
-    required("failedDeleteFiles", TEXTS),
+    required("partitionPath", STRING),
+    required("successDeleteFiles", STRINGS),
+    required("failedDeleteFiles", STRINGS),
     optional("rollbackLogFiles", map_of("long")),
     optional("logFilesFromFailedCommit", map_of("long")),
 )
@@ -36,10 +36,10 @@ ROLLBACK_PLAN: Final = record(
 
 ROLLBACK_METADATA: Final = record(
     "HoodieRollbackMetadata",
-    required("startRollbackTime", TEXT),
+    required("startRollbackTime", STRING),
     required("timeTakenInMillis", "long"),
     required("totalFilesDeleted", "int"),
-    required("commitsRollback", TEXTS),
+    required("commitsRollback", STRINGS),
     required("partitionMetadata", map_of(_PARTITION)),
     VERSION,
     {"name": "instantsRollback", "type": {**array_of(INSTANT), "default": []}, "default": []},

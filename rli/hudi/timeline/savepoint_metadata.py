@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from rli.hudi.timeline.avro_files import write_record
-from rli.hudi.timeline.schema_parts import TEXT, TEXTS, VERSION, map_of, record, required
+from rli.hudi.timeline.schema_parts import STRING, STRINGS, VERSION, map_of, record, required
 
 _PARTITION: Final = record(
-    "HoodieSavepointPartitionMetadata", required("partitionPath", TEXT), required("savepointDataFile", TEXTS)
+    "HoodieSavepointPartitionMetadata", required("partitionPath", STRING), required("savepointDataFile", STRINGS)
 )
 _SAVEPOINT_METADATA: Final = record(
     "HoodieSavepointMetadata",
-    required("savepointedBy", TEXT),
+    required("savepointedBy", STRING),
     required("savepointedAt", "long"),
-    required("comments", TEXT),
+    required("comments", STRING),
     required("partitionMetadata", map_of(_PARTITION)),
     VERSION,
 )

@@ -12,8 +12,8 @@ _JAVA: Final = {"avro.java.string": "String"}
 
 Schema = dict[str, Any]
 
-TEXT: Final[Schema] = {"type": "string", **_JAVA}
-TEXTS: Final[Schema] = {"type": "array", "items": TEXT}
+STRING: Final[Schema] = {"type": "string", **_JAVA}
+STRINGS: Final[Schema] = {"type": "array", "items": STRING}
 VERSION: Final[Schema] = {"name": "version", "type": ["int", "null"], "default": 1}
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.codec.key_arrays import is_text
+from rli.codec.key_arrays import is_string
 from rli.errors import InvalidInputError, SchemaError
 from rli.hudi.meta_columns import IS_DELETED
 from rli.reads.changes.images import CHANGE_COLUMNS, CHANGE_TYPE
@@ -136,7 +136,7 @@ def require_operations(schema: pa.Schema, op: str) -> None:
         )
     kind = schema.field(op).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (is_text(kind) or pa.types.is_null(kind)):
+    if not (is_string(kind) or pa.types.is_null(kind)):
         raise SchemaError(
             f"the column of operations has no strings: column={op} type={kind}", remedy="name another column with op="
         )
@@ -216,7 +216,7 @@ def _flagged(rows: pa.Table, name: str) -> NDArray[np.bool_]:
 def _truths(column: pa.Array, name: str) -> pa.Array:
     """Flags that are spelled as text, as Debezium does."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if name == IS_DELETED or not is_text(kind):
+    if name == IS_DELETED or not is_string(kind):
         raise SchemaError(
             f"the column that marks deletes is not boolean: column={name} type={kind}", remedy="cast it to boolean"
         )

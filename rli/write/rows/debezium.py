@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.codec.key_arrays import is_text
+from rli.codec.key_arrays import is_string
 from rli.errors import InvalidInputError, SchemaError
 from rli.write.rows.change_batches import (
     OP,
@@ -80,7 +80,7 @@ class EnvelopeForm:
         images = [schema.field(name).type for name in (_BEFORE, _AFTER) if name in schema.names]
         structs = [kind for kind in images if pa.types.is_struct(kind)]
         # A column of nulls alone has no type in Arrow's JSON, and is of strings in Spark's.
-        is_image = all(kind in structs or pa.types.is_null(kind) or is_text(kind) for kind in images)
+        is_image = all(kind in structs or pa.types.is_null(kind) or is_string(kind) for kind in images)
         fields = list(dict.fromkeys(field.name for kind in reversed(structs) for field in kind))
         if not structs or not is_image or set(record_key) <= set(schema.names) or not set(record_key) <= set(fields):
             return None
@@ -222,9 +222,9 @@ def _of_one_type(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]
 def _common(one: pa.Field, other: pa.Field) -> pa.Field:
     """The field that holds the values of both images."""
     has_type = not (pa.types.is_null(one.type) or pa.types.is_null(other.type))
-    if has_type and is_text(one.type) != is_text(other.type):
+    if has_type and is_string(one.type) != is_string(other.type):
         # Spark's JSON takes nulls alone for strings.
-        return other if is_text(one.type) else one
+        return other if is_string(one.type) else one
     try:
         return pa.unify_schemas([pa.schema([one]), pa.schema([other])], promote_options="permissive").field(0)
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
@@ -239,7 +239,7 @@ def _cast(image: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = []
     for field in schema:
         column = image.column(field.name)
-        if is_text(column.type) and not is_text(field.type):
+        if is_string(column.type) and not is_string(field.type):
             if column.null_count < len(column):
                 raise SchemaError(
                     f"the images before and after a change have different types: column={field.name} "
@@ -276,7 +276,7 @@ def _require_image(has_image: pa.Array, deletes: pa.Array, shown: pa.Table) -> N
 
 def _require_available(images: pa.Table, writes: NDArray[np.bool_], shown: pa.Table) -> None:
     for name, column in zip(images.column_names, images.columns, strict=True):
-        if not (is_text(column.type) or pa.types.is_binary(column.type)):
+        if not (is_string(column.type) or pa.types.is_binary(column.type)):
             continue
         lacking = _true(pc.equal(column.cast(pa.large_binary()), _UNAVAILABLE.encode())) & writes
         if lacking.any():

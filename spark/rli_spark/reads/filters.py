@@ -24,7 +24,10 @@ from rli_spark.session.batches import map_tables
 
 Condition: TypeAlias = tuple[str, str, Any]
 
-_AS_TEXT: Final = {"date": pa.types.is_date, "timestamp_ntz": lambda kind: pa.types.is_timestamp(kind) and not kind.tz}
+_AS_STRING: Final = {
+    "date": pa.types.is_date,
+    "timestamp_ntz": lambda kind: pa.types.is_timestamp(kind) and not kind.tz,
+}
 
 
 def passing(frame: DataFrame, passes: Filter, types: pa.Schema) -> DataFrame:
@@ -148,7 +151,7 @@ class _Condition:
                 f"a constant of the filter is finer than its column: value={value} type={kind} ({error})",
                 remedy="round it",
             ) from error
-        for name, is_kind in _AS_TEXT.items():
+        for name, is_kind in _AS_STRING.items():
             if is_kind(kind):
                 return F.lit(fitting.cast(pa.string()).as_py()).cast(name)
         return F.timestamp_micros(F.lit(fitting.cast(pa.timestamp("us", kind.tz)).value))

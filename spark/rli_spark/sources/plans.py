@@ -26,7 +26,7 @@ from rli_spark.sources.pushed_filters import understood
 Item = TypeVar("Item", FileSlice, ChangePiece)
 
 _BATCH_ROWS: Final = 65_536
-_TEXTS: Final = pa.list_(pa.string())
+_STRINGS: Final = pa.list_(pa.string())
 _COUNTS: Final = (
     *("inserted", "updated", "moved", "deleted", "unchanged", "duplicates"),
     *("files", "written_bytes", "attempts", "conflicts"),
@@ -38,7 +38,7 @@ TIMELINE: Final = pa.schema(
         ("seconds", pa.float64()),
         *((name, pa.int64()) for name in _COUNTS),
         ("phases", pa.map_(pa.string(), pa.float64())),
-        ("undone", _TEXTS),
+        ("undone", _STRINGS),
         ("transaction", pa.struct([("application", pa.string()), ("number", pa.int64())])),
         ("metadata", pa.map_(pa.string(), pa.string())),
     ]
@@ -54,7 +54,7 @@ INDEXES: Final = pa.schema(
     [
         *((name, pa.string()) for name in ("url", "scope", "key_mode")),
         *((name, pa.int64()) for name in ("entries", "bytes", "shards", "format_version", "unseen_commits")),
-        ("problems", _TEXTS),
+        ("problems", _STRINGS),
     ]
 )
 """Of the view ``indexes``: the fields of ``rli.IndexInfo``, and why they are missing."""

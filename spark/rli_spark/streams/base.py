@@ -82,7 +82,7 @@ def load_base(storage: Storage, folder: str) -> LocationBase | None:
         told = table.schema.metadata or {}
         if told.get(b"version") != _VERSION:
             return None
-        position, buckets = Position.from_text(told[b"position"].decode()), int(told[b"buckets"])
+        position, buckets = Position.from_string(told[b"position"].decode()), int(told[b"buckets"])
         return LocationBase(position, buckets, files_of_table(table))
     except (pa.ArrowException, ValueError, TypeError, KeyError, AttributeError):
         return None
@@ -136,7 +136,7 @@ def _write_locations(spark: SparkSession, storage: Storage, locator: FileLocator
 
 def _replace_base(storage: Storage, folder: str, base: LocationBase) -> None:
     """Name the files of a base; those that no base names are removed."""
-    told = {"version": _VERSION, "position": base.position.to_text(), "buckets": str(base.buckets)}
+    told = {"version": _VERSION, "position": base.position.to_string(), "buckets": str(base.buckets)}
     storage.make_folder(folder)
     storage.write_bytes(f"{folder}/{_POINTER}", packed(table_of_files(base.files).replace_schema_metadata(told)))
     named = {file.path.rpartition("/")[0] for file in base.files}

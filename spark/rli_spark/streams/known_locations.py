@@ -65,7 +65,7 @@ class KnownLocations:
         snapshot = locator.snapshot
         unseen: set[str] = set()
         for position in self.positions:
-            behind = unseen_writes(Position.from_text(position), snapshot)
+            behind = unseen_writes(Position.from_string(position), snapshot)
             if behind is None:
                 return None
             unseen.update(behind)

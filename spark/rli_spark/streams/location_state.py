@@ -56,7 +56,7 @@ class LocationState:
         for name in LOCATION[1:]:
             number = read.schema.get_field_index(name)
             read = read.set_column(number, name, read.column(name).cast(pa.string()))
-        return cls(buckets, Position.from_text(position), read, np.frombuffer(forgotten, np.uint64))
+        return cls(buckets, Position.from_string(position), read, np.frombuffer(forgotten, np.uint64))
 
     def to_stored(self) -> StoredState:
         """As Spark keeps it."""
@@ -67,7 +67,7 @@ class LocationState:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, compact.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(compact)
-        return self.buckets, self.position.to_text(), sink.getvalue().to_pybytes(), self.forgotten.tobytes()
+        return self.buckets, self.position.to_string(), sink.getvalue().to_pybytes(), self.forgotten.tobytes()
 
     def after(self, position: Position, commits: Sequence[pa.Table]) -> LocationState:
         """The state once some commits have been followed, to a later position."""

@@ -75,7 +75,7 @@ class BucketTagger:
         held = self._brought_to(now, int(key[0]), stored)
         if held is not None and not held.may_have_forgotten(keys):
             self._keep(state, stored, held, keys)
-            yield _told(rows, received, packed(held.found(keys)), now.position.to_text())
+            yield _told(rows, received, packed(held.found(keys)), now.position.to_string())
             return
         # The next base fills it again.
         if state.exists:

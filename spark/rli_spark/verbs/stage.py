@@ -38,7 +38,7 @@ def stage(df: DataFrame, txn: IndexTransaction) -> None:
         SettingsError: the executors cannot reach the index.
     """
     _require_transaction(txn)
-    _require_text(df, _LOCATIONS)
+    _require_strings(df, _LOCATIONS)
     tasks = open_transaction(txn).for_tasks()
     require_reachable(df.sparkSession, tasks.index)
     _accept(df.select(*_LOCATIONS), tasks.stage, txn)
@@ -58,7 +58,7 @@ def stage_deletes(df: DataFrame, txn: IndexTransaction, *, record_key: str = "re
         SettingsError: the executors cannot reach the index.
     """
     _require_transaction(txn)
-    _require_text(df, [record_key])
+    _require_strings(df, [record_key])
     tasks = open_transaction(txn).for_tasks()
     require_reachable(df.sparkSession, tasks.index)
     keys = df.select(df[record_key].alias("record_key"))
@@ -92,7 +92,7 @@ def _require_transaction(txn: object) -> None:
         )
 
 
-def _require_text(df: DataFrame, names: Any) -> None:
+def _require_strings(df: DataFrame, names: Any) -> None:
     types = dict(df.dtypes)
     for name in names:
         if types.get(name) != "string":

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from rli.codec.distinct import are_surely_distinct
 from tests.support.soak import cases
 
-TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=30)
+STRINGS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=30)
 
 
 @settings(max_examples=cases(100))
-@given(TEXTS)
-def test_repeated_texts_are_never_called_distinct(texts: list[str]) -> None:
+@given(STRINGS)
+def test_repeated_strings_are_never_distinct(texts: list[str]) -> None:
     assert are_surely_distinct(pa.array(texts, pa.string())) == (len(set(texts)) == len(texts))
 
 

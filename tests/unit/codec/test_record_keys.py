@@ -22,7 +22,7 @@ from rli.testing import strategies
 _GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 GOLDEN = json.loads((_GOLDEN / "codec-1.json").read_text())
 GOLDEN_KEYED = json.loads((_GOLDEN / "codec-1-keyed.json").read_text())
-UUID_TEXT = "123e4567-e89b-12d3-a456-426614174000"
+UUID_STRING = "123e4567-e89b-12d3-a456-426614174000"
 
 
 def encoded(keys: list[str], codec: KeyCodec | None = None) -> list[tuple[str, int]]:
@@ -86,12 +86,12 @@ def test_golden_entries() -> None:
 
 @given(st.lists(strategies.record_keys(), max_size=20))
 @example(["", "\0", "a\0", "\U0001f600" * 16_384])
-def test_decoding_gives_the_same_text(keys: list[str]) -> None:
+def test_decoding_gives_the_same_string(keys: list[str]) -> None:
     assert decoded(pa.array(keys, pa.string())) == keys
 
 
 @given(st.lists(strategies.record_keys(), max_size=20, unique=True))
-def test_different_texts_have_different_bytes(keys: list[str]) -> None:
+def test_different_strings_have_different_bytes(keys: list[str]) -> None:
     assert len(set(encoded(keys))) == len(keys)
 
 
@@ -114,7 +114,7 @@ def test_batch_does_not_affect_key_encoding(keys: list[str], data: st.DataObject
 
 
 @given(st.integers(-(1 << 80), 1 << 80))
-def test_integer_encoding_never_exceeds_text(number: int) -> None:
+def test_integer_encoding_never_exceeds_string(number: int) -> None:
     ((hexadecimal, _),) = encoded([str(number)])
     size = len(hexadecimal) // 2
     if len(str(abs(number))) <= 18:
@@ -135,14 +135,14 @@ def test_encoding_adds_at_most_two_bytes(key: str) -> None:
 
 def test_only_canonical_uuids_take_sixteen_bytes() -> None:
     spellings = [
-        UUID_TEXT.upper(),
-        UUID_TEXT.title(),
-        UUID_TEXT.replace("-", ""),
-        f"{{{UUID_TEXT}}}",
-        f"urn:uuid:{UUID_TEXT}",
-        UUID_TEXT.replace("-", "_"),
-        UUID_TEXT.replace("a", "g"),
-        UUID_TEXT[:-1],
+        UUID_STRING.upper(),
+        UUID_STRING.title(),
+        UUID_STRING.replace("-", ""),
+        f"{{{UUID_STRING}}}",
+        f"urn:uuid:{UUID_STRING}",
+        UUID_STRING.replace("-", "_"),
+        UUID_STRING.replace("a", "g"),
+        UUID_STRING[:-1],
         "a" * 14,
         "a" * 15,
         "a" * 16,
@@ -182,7 +182,7 @@ def test_undecodable_bytes_are_refused() -> None:
 
 def test_digests_are_fixed_width_and_undecodable() -> None:
     codec = KeyCodec(IndexSettings(key_mode=KeyMode.DIGEST))
-    ((positions, keys),) = codec.encode(pa.array(["a", UUID_TEXT, "", "x" * 70_000, "7"]))
+    ((positions, keys),) = codec.encode(pa.array(["a", UUID_STRING, "", "x" * 70_000, "7"]))
     assert positions.tolist() == [0, 1, 2, 3, 4]
     assert keys.width == 16
     assert len(set(keys.to_bytes())) == 5

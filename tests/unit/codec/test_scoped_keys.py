@@ -15,9 +15,9 @@ from rli.model import KeyMode, Scope
 from rli.settings import IndexSettings
 from rli.testing import strategies
 
-UUID_TEXT = "123e4567-e89b-12d3-a456-426614174000"
+UUID_STRING = "123e4567-e89b-12d3-a456-426614174000"
 PATHS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
-KEYS = st.one_of(strategies.record_keys(), st.sampled_from(["", "\0", "a\0b", "7", "-7", UUID_TEXT, "x" * 15, "é"]))
+KEYS = st.one_of(strategies.record_keys(), st.sampled_from(["", "\0", "a\0b", "7", "-7", UUID_STRING, "x" * 15, "é"]))
 
 
 def encoded(pairs: list[tuple[str, str]], settings: IndexSettings | None = None) -> list[bytes]:
@@ -51,7 +51,7 @@ def test_scoped_keys_round_trip_distinctly(pairs: list[tuple[str, str]]) -> None
 
 
 def test_golden_keys_keep_their_bytes() -> None:
-    pairs = [("", "k"), ("Oslo", "k"), ("city=Oslo", "258"), ("é", UUID_TEXT)]
+    pairs = [("", "k"), ("Oslo", "k"), ("city=Oslo", "258"), ("é", UUID_STRING)]
     assert [key.hex() for key in encoded(pairs)] == [
         "00000000016b",
         "00044f736c6f0000016b",
@@ -92,7 +92,7 @@ def test_malformed_key_bytes_are_refused(content: str) -> None:
 
 
 @pytest.mark.parametrize("content", ["0002fffe0161", "0001610001ff"])
-def test_texts_that_are_none_are_refused(content: str) -> None:
+def test_strings_that_are_none_are_refused(content: str) -> None:
     raw = bytes.fromhex(content)
     with pytest.raises(CorruptIndexError, match="no string"):
         scoped_keys.decode(np.frombuffer(raw, f"V{len(raw)}"))

@@ -79,7 +79,7 @@ def test_unknown_bounds_prove_nothing(bounds: OneUnit) -> None:
         assert may_match(known_part(expression), bounds).tolist() == [True]
 
 
-def test_texts_cut_off_are_bounds() -> None:
+def test_strings_cut_off_are_bounds() -> None:
     bounds = OneUnit(pa.binary(), "é".encode()[:1], b"\xff")
     assert may_match(known_part(X == "é"), bounds).tolist() == [True]
     assert may_match(known_part(X < "a"), bounds).tolist() == [False]

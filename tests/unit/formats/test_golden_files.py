@@ -390,12 +390,12 @@ def test_a_missing_journal_is_refused(storage: Storage) -> None:
 
 
 def test_sums_of_file_slices() -> None:
-    assert SliceSums.from_text(golden("slice-sums-1.json").decode()) == SLICE_SUMS
-    assert SLICE_SUMS.to_text().encode() == golden("slice-sums-1.json")
+    assert SliceSums.from_string(golden("slice-sums-1.json").decode()) == SLICE_SUMS
+    assert SLICE_SUMS.to_string().encode() == golden("slice-sums-1.json")
     assert SliceSum.of([(FileGroupId("são paulo", "f1-0"), INSTANT)]) == SliceSum(1, 2_219_273_454)
 
 
 def test_sums_of_later_version_are_ignored() -> None:
     text = golden("slice-sums-1.json").decode()
-    assert SliceSums.from_text(text.replace('"version":1', '"version":2')) is None
-    assert SliceSums.from_text(text[:-9]) is None
+    assert SliceSums.from_string(text.replace('"version":1', '"version":2')) is None
+    assert SliceSums.from_string(text[:-9]) is None

@@ -67,7 +67,7 @@ def test_unparsable_url_shows_only_scheme(url: str) -> None:
     assert "s3cret" not in "".join(traceback.format_exception(caught.value)).replace(url, "")
 
 
-def test_text_without_scheme_is_hidden() -> None:
+def test_string_without_scheme_is_hidden() -> None:
     assert without_password("user:s3cret@host:1/0") == "user:***"
     assert without_password("user@host:s3cret@") == "***"
 

@@ -22,15 +22,15 @@ PAGES: Final = "page/"
 
 _VERSION: Final = 1
 
-_TEXTS: Final = pa.list_(pa.string())
+_STRINGS: Final = pa.list_(pa.string())
 _SCHEMA: Final = pa.schema(
     [
-        ("located_at", _TEXTS),
-        ("partition_paths", _TEXTS),
-        ("file_ids", _TEXTS),
-        ("instants", _TEXTS),
+        ("located_at", _STRINGS),
+        ("partition_paths", _STRINGS),
+        ("file_ids", _STRINGS),
+        ("instants", _STRINGS),
         ("sequences", pa.list_(pa.uint32())),
-        ("undone", _TEXTS),
+        ("undone", _STRINGS),
     ],
     metadata={"version": str(_VERSION)},
 )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.codec import entries as codec
-from rli.codec.key_arrays import joined_texts
+from rli.codec.key_arrays import joined_strings
 from rli.errors import IndexNotReadyError
 from rli.file_group.merge import newest_records
 from rli.index.record.entries.stored_entries import StoredEntries
@@ -74,7 +74,7 @@ def apply_live_change(snapshot: Snapshot, index: StoredEntries, record: LogRecor
     index.apply(LocationUpdate.removing(keys, change.group.partition_path), log, record.first_sequence)
     if change.after is None:
         return
-    known, written = (joined_texts(table.columns) for table in (before, after))
+    known, written = (joined_strings(table.columns) for table in (before, after))
     came = after.filter(pc.invert(pc.is_in(written, value_set=known.combine_chunks())))
     newest = newest_records(came.column("key").combine_chunks(), came.column("time").combine_chunks())
     came = came if newest is None else came.take(pa.array(newest))

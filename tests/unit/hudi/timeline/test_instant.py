@@ -72,7 +72,7 @@ def test_times_that_users_give(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2024", "20241331120000", "202405311200001234", "٢٠٢٤٠٥٣١١٢٠٠٠٠"])
-def test_other_texts_are_refused(text: str) -> None:
+def test_other_strings_are_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="not an instant"):
         parse_instant_time(text)
 
