@@ -43,7 +43,7 @@ def commit_summary(label: str, result: CommitResult) -> dict[str, object]:
             "files": files,
             **({"to rewrite": paths} if paths else {}),
         }
-    appended = f", {result.files_appended:,} log files" if result.files_appended else ""
+    appended = f", {counted(result.files_appended, 'log file')}" if result.files_appended else ""
     files = f"{created} created, {rewritten} rewritten{appended}, {human_bytes(result.written_bytes)}"
     return {
         "batch": label,

@@ -79,7 +79,7 @@ def _secondary(partition: str, column: str, snapshot: Snapshot, scope: Scope) ->
     if problem:
         raise UnsupportedTableError(
             f"the table can have no secondary index: table={snapshot.table.location} ({problem})",
-            remedy="choose using='column_stats'",
+            remedy="choose using='column_stats' (--using column_stats)",
         )
     if schema is None or column not in schema.names:
         raise SchemaError(

@@ -10,7 +10,7 @@ from rli.hudi.table_features import require_writable
 from rli.index.any_index import facts_of
 from rli.index.contract import TableIndex
 from rli.index.reports import IndexFacts
-from rli.model import Scope
+from rli.model import Scope, TableType
 from rli.settings import TableSettings
 from rli.telemetry import metrics
 from rli.urls import without_password
@@ -51,15 +51,16 @@ class TableInfo:
         location: of the table, absolute or a URI.
         name: of the table.
         table_version: of Hudi's format.
+        table_type: copy-on-write or merge-on-read.
         record_key, partition_by: columns.
         ordering: columns that decide between two versions of a record; none where the later write wins.
         columns: name and Arrow type of each column; empty in a table that was never written.
         commits: completed writes on the active timeline.
         pending: instants that have not completed.
         last_commit: instant of the last write; None before the first one.
-        files: live base files.
+        files: live base files; in a merge-on-read table, each with its log files.
         bytes: their size.
-        partitions: folders that hold live base files.
+        partitions: folders that hold live base files or log files.
         index: None if the table has no index, or its index cannot be opened; ``problems`` says why.
         settings: what rli keeps with the table; None where Hudi made the table and rli has no index of it.
         lease: the writer that holds the lease; None if nobody does.
@@ -69,6 +70,7 @@ class TableInfo:
     location: str
     name: str
     table_version: int
+    table_type: TableType
     record_key: tuple[str, ...]
     partition_by: tuple[str, ...]
     ordering: tuple[str, ...]
@@ -113,6 +115,7 @@ def _info_as_of(snapshot: Snapshot, index: TableIndex | RliError) -> TableInfo:
         location=table.location,
         name=properties.name,
         table_version=properties.version,
+        table_type=TableType(properties.table_type.lower()),
         record_key=properties.record_key_fields,
         partition_by=properties.partition_fields,
         ordering=properties.ordering_fields,

@@ -217,6 +217,7 @@ def test_duplicates_are_told_or_refused(rli: Rli, trips: str) -> None:
 def test_delete_needs_keys_or_a_file(rli: Rli, trips: str) -> None:
     assert "either keys or a file" in rli("delete", trips, status=2).err
     assert "either keys or a file" in rli("delete", trips, "k", "--file", "day2.csv", status=2).err
+    assert "--where SQL" in rli("get", trips, status=2).err
 
 
 def test_composite_keys_are_read_from_columns(rli: Rli, tmp_path: Path) -> None:

@@ -25,3 +25,4 @@ def test_doctor_warns_of_deep_slices(tmp_path: Path, rli: Rli) -> None:
     rli("compact", made.location, "--schedule")
     done = rli("compact", made.location, "--json").json
     assert (verdicts, done["file_groups"], done["log_files"]) == (["ok", "warning"], 1, 2)
+    assert "type: merge-on-read" in rli("info", made.location).out

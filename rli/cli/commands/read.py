@@ -24,9 +24,10 @@ from rli.cli.output import (
     report,
     with_table,
 )
+from rli.errors import InvalidInputError
 from rli.hudi.timeline.instant import InstantState
 from rli.index.contract import LOOKUP_SECONDS
-from rli.model import ChangeImages, Query, Scope
+from rli.model import ChangeImages, Query, Scope, TableType
 from rli.reads.changes.table_changes import POSITION
 from rli.settings import TableSettings
 from rli.sizes import human_bytes
@@ -133,7 +134,11 @@ def get(
     Records come in the order of the keys; absent keys give no record. Exit status 1 if the table holds none of the keys.
     """
     opened, chosen = rli.open_table(table, index=index), split_columns(columns) or None
-    if where is not None and not keys and file is None:
+    if not keys and file is None:
+        if where is None:
+            raise InvalidInputError(
+                "the command takes keys, a file of keys, or a filter", remedy="give KEY..., --file FILE or --where SQL"
+            )
         found = opened.read(chosen, where)
     else:
         require_keys(keys, file)
@@ -340,6 +345,7 @@ def _print_info(found: TableInfo) -> None:
             "table": f"{found.location} (name={found.name}, format: Hudi {found.table_version}"
             + ("" if settings is None else f", rli {settings.format_version}")
             + ")",
+            **({} if found.table_type is TableType.COPY_ON_WRITE else {"type": "merge-on-read"}),
             "columns": ", ".join(f"{name} {kind}" for name, kind in found.columns.items()) or None,
             "record key": ", ".join(found.record_key) or None,
             "partitioned by": ", ".join(found.partition_by) or None,

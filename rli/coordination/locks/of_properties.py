@@ -80,7 +80,7 @@ def _require_object_store(storage: Storage, settings: StorageLockSettings) -> No
         raise UnsupportedTableError(
             f"Hudi has the lock {settings.provider} only for tables in S3, Google Cloud Storage and Azure: "
             f"table={storage.location}",
-            remedy="take the lock filesystem or zookeeper://… (rli lock TABLE --set LOCK)",
+            remedy="take the lock filesystem or zookeeper://…",
         )
 
 
