@@ -193,6 +193,8 @@ def test_records_are_found_by_value(table: Table) -> None:
     for wrong in ("a@b", [None]):
         with pytest.raises(InvalidInputError, match="email"):
             table.get(where={"email": wrong})
+    with pytest.raises(InvalidInputError, match="neither record keys nor values"):
+        table.get(where={})
     with pytest.raises(SchemaError, match="nowhere"):
         table.get(where={"nowhere": ["a"]})
     with pytest.raises(SchemaError, match="int32"):
