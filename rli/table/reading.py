@@ -114,7 +114,7 @@ class TableReading:
             SchemaError: a column does not exist, or its type does not fit.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
             CorruptIndexError, CorruptTableError: index or table is damaged.
-            UnsupportedTableError: the table is merge-on-read, and has no index.
+            UnsupportedTableError: rli does not know the rule by which the table's log files are merged.
         """
         if keys is None and not where:
             raise InvalidInputError(
@@ -248,7 +248,6 @@ class TableReading:
             InvalidKeyError: a key is null or empty, or would change in the table's column: no table holds such a key.
             SchemaError: a column is missing, or its type does not fit.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
-            UnsupportedTableError: the table is merge-on-read, and has no index.
         """
         record_keys = given_keys(self._opened.definition, keys)
         latest = time.monotonic() + timeout

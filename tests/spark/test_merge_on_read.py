@@ -56,6 +56,8 @@ def test_spark_appends_log_files(spark: SparkSession, tmp_path: Path, kind: str)
     assert (written.files_appended, written.files_rewritten) == ((1, 1) if is_global else (2, 0))
     deleted = rli_spark.delete(spark.createDataFrame([("k3",), ("k4",)], "id string"), table)
     assert (deleted.deleted, deleted.files_rewritten) == (2, 0)
+    with pytest.raises(rli.InvalidInputError, match="those of a snapshot"):
+        rli_spark.read(spark, table, keys=frame_of(spark, newer).select("id"), query="read_optimized")
     expected = {(row[0], row[1]): row for row in rows if row[0] not in {"k3", "k4"}} | {
         (row[0], row[1]): row for row in newer
     }

@@ -69,17 +69,17 @@ def read(  # noqa: PLR0913  (the choices of a read)
         on: a column: the records that have one of the values of ``keys`` in it, each once. A secondary index of the column tells which
             files hold them, as for filters.
         timeout: of the look-ups of ``keys``, as for ``tag``.
-        query: as for ``Table.read``. File groups with log files are merged in Python tasks. Without effect with ``keys``: tables
-            with an index have no log files.
+        query: as for ``Table.read``. File groups with log files are merged in Python tasks. Records of ``keys`` without ``on`` are those of
+            a snapshot.
 
     Raises:
-        InvalidInputError: ``columns`` is a text, ``filters`` is not understood or a pyarrow expression, ``keys`` is no
-            frame, or given with ``as_of``.
+        InvalidInputError: ``columns`` is a string, ``filters`` is not understood or a pyarrow expression, ``keys`` is no
+            frame, or given with ``as_of`` or, in a merge-on-read table, with another query than a snapshot.
         IndexNotReadyError: with ``keys``: the index has not seen all commits of the table after that time.
         SchemaError: a column does not exist, or a filter does not fit.
         CorruptTableError: the timeline cannot be read, or a base file's footer.
-        UnsupportedTableError: with ``keys``: the table is merge-on-read. Log files that rli does not merge are an error of the task
-            that reads them.
+        UnsupportedTableError: rli does not know the rule by which the table's log files are merged. Log files that rli does not merge
+            are an error of the task that reads them.
     """
     require_session_and_table(spark, table)
     wanted = _Wanted(columns, filters, query)
@@ -91,6 +91,11 @@ def read(  # noqa: PLR0913  (the choices of a read)
         if as_of is not None:
             raise InvalidInputError(
                 f"the index knows the present alone: as_of={as_of!r}", remedy="read without keys, then join the frames"
+            )
+        if query != Query.SNAPSHOT and not opened_table(table).definition.properties.is_copy_on_write:
+            raise InvalidInputError(
+                f"records of keys are those of a snapshot: query={query}",
+                remedy="leave the query out, or read without keys, then join the frames",
             )
         return _read_keys(table, keys, columns, filters, timeout)
     require_portable(filters)
