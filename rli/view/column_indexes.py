@@ -54,7 +54,7 @@ class ColumnIndex:
     Attributes:
         name: by which it is dropped.
         using: what it is made of.
-        columns: that it is of.
+        columns: that it is of; none: Hudi's choice, which is the first columns of the table.
         state: what it is good for.
         partition: of the metadata table that holds it.
         bytes: of the files of that partition which readers read; 0 where there is none.

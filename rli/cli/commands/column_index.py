@@ -120,5 +120,8 @@ def _print_indexes(found: Sequence[ColumnIndex]) -> None:
         return
     print_rows(
         ["name", "using", "columns", "state", "size"],
-        [[one.name, one.using, ", ".join(one.columns), one.state, human_bytes(one.bytes)] for one in found],
+        [
+            [one.name, one.using, ", ".join(one.columns) or "the first ones", one.state, human_bytes(one.bytes)]
+            for one in found
+        ],
     )
