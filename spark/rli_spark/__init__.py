@@ -15,11 +15,11 @@ from rli_spark.sources.registration import register
 from rli_spark.streams.batch_writer import StreamMode
 from rli_spark.streams.write_stream import TagBy, write_stream
 from rli_spark.tasks import SparkTasks
-from rli_spark.verbs.bootstrap import bootstrap_index, create_index, migrate_index, verify_index
 from rli_spark.verbs.by_condition import delete_where, update_where
 from rli_spark.verbs.cluster import cluster
 from rli_spark.verbs.compact import compact
 from rli_spark.verbs.delete import delete
+from rli_spark.verbs.indexes import bootstrap_index, create_index, migrate_index, verify_index
 from rli_spark.verbs.insert import insert
 from rli_spark.verbs.merge import merge
 from rli_spark.verbs.overwrite import drop_partitions, overwrite_partitions

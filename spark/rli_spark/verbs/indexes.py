@@ -1,4 +1,4 @@
-"""Building the index of a table, changing it, and comparing it with the table, with executors."""
+"""Building the indexes of a table, changing and comparing them, with executors."""
 
 from __future__ import annotations
 
