@@ -131,10 +131,19 @@ def properties_of_lock(options: TableOptions, storage: Storage) -> dict[str, str
 
 
 def wanted_type(options: TableOptions) -> str:
-    """Hudi's name of the wanted table type; raises ``SettingsError`` if there is no such choice."""
+    """Hudi's name of the wanted table type.
+
+    Raises:
+        SettingsError: there is no such choice, or a format of log files is given for a table without log files.
+    """
     chosen = options.get("table_type", TableType.COPY_ON_WRITE)
     if chosen not in set(TableType):
         raise SettingsError(f"no such choice: table_type={chosen!r}", remedy=f"choose one of {', '.join(TableType)}")
+    if chosen == TableType.COPY_ON_WRITE and "log_format" in options:
+        raise SettingsError(
+            f"a copy-on-write table has no log files: log_format={options['log_format']!r}",
+            remedy='leave log_format out, or give table_type="merge_on_read"',
+        )
     return TableType(chosen).upper()
 
 

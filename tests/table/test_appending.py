@@ -186,6 +186,8 @@ def test_types_are_told_apart(tmp_path: Path) -> None:
         )
     with pytest.raises(rli.SettingsError, match="no such choice: table_type='mor'"):
         create_table(tmp_path / "other", record_key="id", table_type="mor")
+    with pytest.raises(rli.SettingsError, match="log_format='avro'"):
+        create_table(tmp_path / "other", record_key="id", log_format="avro")
 
 
 def test_deep_check_reads_log_files(table: Table) -> None:
