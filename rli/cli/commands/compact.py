@@ -84,13 +84,13 @@ def compact(
 
 
 def _print_schedule(planned: ScheduledCompaction) -> None:
-    none = "none, this was a dry run" if planned.dry_run else "none, there was nothing to schedule"
+    reason = "this was a dry run" if planned.dry_run else _why_nothing(planned.held_back_by, "schedule")
     print_facts(
         {
             "file groups to compact": f"{planned.file_groups:,}",
             "log files to merge": f"{planned.log_files:,}, {human_bytes(planned.log_bytes)}",
             "base files to read": human_bytes(planned.base_bytes),
-            "instant of the compaction": planned.instant or none,
+            "instant of the compaction": planned.instant or f"none, {reason}",
             **_held_back(planned.held_back_by),
         }
     )
@@ -98,7 +98,7 @@ def _print_schedule(planned: ScheduledCompaction) -> None:
 
 def _print_result(done: CompactionResult) -> None:
     verb = "to compact" if done.dry_run else "compacted"
-    none = "none, there was nothing to do"
+    none = f"none, {_why_nothing(done.held_back_by, 'do')}"
     print_facts(
         {
             f"file groups {verb}": f"{done.file_groups:,}",
@@ -110,6 +110,10 @@ def _print_result(done: CompactionResult) -> None:
             **_held_back(done.held_back_by),
         }
     )
+
+
+def _why_nothing(held_back_by: str | None, what: str) -> str:
+    return f"there was nothing to {what}" if held_back_by is None else "a pending instant must end first"
 
 
 def _held_back(instant: str | None) -> dict[str, str]:
