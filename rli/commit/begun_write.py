@@ -17,7 +17,7 @@ from rli.commit.outcome import NotPublished
 from rli.commit.step_clock import OnStep, StepClock
 from rli.commit.write_basis import WriteBasis
 from rli.errors import ConflictError, RliError, StoreUnavailableError
-from rli.hudi.timeline.instant import Action
+from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import IndexState, SyncOptions, TableIndex
 from rli.index.roles import KeptInStore
@@ -193,7 +193,7 @@ def _announced_before_sync(
     """A new instant, and the state to build on, taken behind its request: no clean removes what a requested write may build on.
 
     A commit that began after the request has files that count as newer than those of this write, which then needs
-    a later instant.
+    a later instant. So have log files of a commit that completed after the request, where the timeline tells when.
     """
     while True:
         announced = AnnouncedInstant.request(table, index, timeline, action, patience=patience)
@@ -203,6 +203,12 @@ def _announced_before_sync(
             announced.withdraw()
             raise
         timeline = state.timeline
-        if all(write.time <= announced.time for write in timeline.completed_writes):
+        if all(_counts_before(write, announced.time, table) for write in timeline.completed_writes):
             return announced, state
         announced.withdraw()
+
+
+def _counts_before(write: Instant, requested: str, table: TableDefinition) -> bool:
+    """Whether the files of a completed write count as older than the base files of a later request."""
+    completed = None if table.properties.is_copy_on_write else write.completion_time
+    return write.time <= requested if completed is None else completed < requested

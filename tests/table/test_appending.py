@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 import rli
 from rli import Query, Table, TableType, create_table
 from rli.hudi.properties import Key
+from rli.hudi.timeline.instant import new_instant_time
 from rli.table.table import opened_table
+from tests.crash.writes import pointed
 from tests.support.tables import by_key, check_stored, records, turn_into_version_9
 
 ROWS = [(f"k{number}", "x", 10, float(number)) for number in range(6)]
@@ -218,4 +221,26 @@ def test_appends_of_other_keys_both_commit(table: Table, key: str | None) -> Non
     assert told.attempts == (1 if key == "k1" else 2)
     assert (value_of(table, "k0"), value_of(table, "k2")) == (40, 2)
     assert value_of(table, key or "k1") == (40 if key == "k0" else 30)
+    check_stored(table)
+
+
+def test_commits_end_behind_a_request(tmp_path: Path) -> None:
+    """A commit that began earlier completes between the request of a write and the state that it reads."""
+    table = create(tmp_path, version=9, index="bucket:?buckets=1")
+    table.insert(records(*ROWS))
+    deleted = table.delete(["k1"]).instant
+    [completed] = Path(table.location, ".hoodie/timeline").glob(f"{deleted}_*.deltacommit")
+    content = [completed.read_bytes()]
+    completed.unlink()
+
+    def complete(point: str) -> None:
+        if content and point.startswith("after create") and point.endswith(".deltacommit.requested"):
+            requested = point.rpartition("/")[2].partition(".")[0]
+            completed_at = new_instant_time(datetime.now(UTC), requested)
+            completed.with_name(f"{deleted}_{completed_at}.deltacommit").write_bytes(content.pop())
+
+    again = pointed(table, complete).upsert(records(("k1", "x", 10, -1.0)))
+    # The log file of the delete counts over base files that were requested before it completed.
+    assert (again.inserted, again.files_rewritten) == (1, 1)
+    assert value_of(table, "k1") == -1
     check_stored(table)
