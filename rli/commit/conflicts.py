@@ -33,7 +33,7 @@ from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.merging.log_keys import keys_of_logs, log_keys
 from rli.view.paths import unpublished_file
-from rli.view.planned_rewrites import compacted_after
+from rli.view.planned_rewrites import compacted_groups
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -135,7 +135,10 @@ class PlannedCommit:
         Raises:
             ConflictError: one of them is going to rewrite a file group of this write.
         """
-        planned = {**current.reserved, **compacted_after(current.timeline, self.instant)}
+        # A plan may become visible after the snapshot although its instant is older. The write has not looked for it, and its log
+        # files would count as merged.
+        known = {instant.time for instant in self.state.snapshot.timeline.pending if instant.time <= self.instant}
+        planned = {**current.reserved, **compacted_groups(current.timeline, known)}
         contested = sorted(self.change.groups & planned.keys())
         if not contested:
             return

@@ -26,7 +26,7 @@ from rli.index.placing import PlacesRecords
 from rli.model import FileGroupId, MissingColumns
 from rli.view.definition import TableDefinition
 from rli.view.merging.rules import MergeRules
-from rli.view.planned_rewrites import compacted_after
+from rli.view.planned_rewrites import compacted_groups
 from rli.view.snapshot import Snapshot
 
 
@@ -157,7 +157,7 @@ class WriteBasis:
     @cached_property
     def planned_compactions(self) -> Mapping[FileGroupId, str]:
         """File groups of which a compaction is planned that has not completed, with its instant."""
-        return {group: instant.time for group, instant in compacted_after(self.snapshot.timeline, "").items()}
+        return {group: instant.time for group, instant in compacted_groups(self.snapshot.timeline).items()}
 
     def bytes_per_record(self, estimate: float) -> float:
         """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""

@@ -1,13 +1,13 @@
 """The file groups that pending clusterings and compactions are going to rewrite, by the plans on the timeline.
 
 A clustering replaces the slices of its plan, whatever was written to them since the plan was made. So, like Hudi's own writers, a
-write changes no file group of a pending clustering. Log files may be appended to a file group whose compaction was planned before;
-Hudi's writers only give way to a compaction that was planned after they began.
+write changes no file group of a pending clustering. Log files may be appended to a file group whose compaction was planned before.
+A write gives way to a compaction that was planned after it began, like Hudi's writers, and to one that it did not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,12 +68,12 @@ def pending_compactions(timeline: Timeline) -> list[PendingCompaction]:
     ]
 
 
-def compacted_after(timeline: Timeline, began: str) -> Mapping[FileGroupId, Instant]:
-    """The file groups of pending compactions that were planned after an instant; as ``reserved_groups``."""
+def compacted_groups(timeline: Timeline, known: Container[str] = ()) -> Mapping[FileGroupId, Instant]:
+    """The file groups of pending compactions but for those with the times of ``known``; as ``reserved_groups``."""
     return {
         group: one.instant
         for one in pending_compactions(timeline)
-        if one.makes_base_files and one.instant.time > began
+        if one.makes_base_files and one.instant.time not in known
         for group in one.plan.groups
     }
 

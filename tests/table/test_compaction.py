@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli import InvalidInputError, Query, Table, UnsupportedTableError
+from rli import InvalidInputError, Query, Step, Table, UnsupportedTableError
 from rli.hudi.timeline.commit_metadata import COMPACT
 from rli.hudi.timeline.compaction_plan import CompactionPlan
+from rli.hudi.timeline.instant import Action
 from rli.publication.instants import TableInstant
 from rli.table.table import opened_table
 from tests.support.metadata_tables import unpack_metadata_table
@@ -178,6 +179,28 @@ def test_rollback_passes_a_compaction(tmp_path: Path) -> None:
     assert made.compact().log_files == 1
     assert rows(made) == rows(made, Query.READ_OPTIMIZED) == before
     assert made.verify_index().agrees
+
+
+def test_plan_that_shows_late(tmp_path: Path) -> None:
+    """Its instant is older than that of a write that has not seen it."""
+    made = rli.create_table(
+        tmp_path / "own", record_key="id", ordering="ts", table_type="merge_on_read", maintenance=False
+    )
+    made.upsert(trips(4, 1))
+    made.upsert(trips(2, 2))
+    definition = opened_table(made).definition
+    instant = TableInstant(definition, made.schedule_compaction().instant or "", Action.COMPACTION)
+    plans = [instant.plan() or b""]
+    instant.drop()
+
+    def show(step: Step) -> None:
+        if step is Step.INFLIGHT and plans:
+            assert definition.storage.create(instant.pending_paths[-1], plans.pop())
+
+    assert made.upsert(trips(1, 3), on_step=show).attempts == 2
+    before = rows(made)
+    assert made.compact().instants == (instant.time,)
+    assert rows(made) == before == [("k0", 3, "3"), ("k1", 2, "2"), ("k2", 1, "1"), ("k3", 1, "1")]
 
 
 def test_only_log_files_are_compacted(tmp_path: Path) -> None:
