@@ -21,7 +21,13 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.services.planned import PlannedService
-from rli.services.undo_plan import kept_by_index, planned_files, require_undoable, written_files
+from rli.services.undo_plan import (
+    kept_by_index,
+    planned_files,
+    require_undoable,
+    unschedule_compactions,
+    written_files,
+)
 from rli.telemetry import events, metrics
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
@@ -94,11 +100,13 @@ class Restore(PlannedService[RestoreResult | None]):
         undone = [TableInstant(table, rollback.instant_time, rollback.action) for rollback in metadata.rollbacks]
         for commit in undone:
             commit.withdraw()
+        times = [commit.time for commit in undone]
         for rollback in metadata.rollbacks:
+            unschedule_compactions(table, rollback.deleted, times)
             storage.delete_files(planned_files(rollback.deleted))
             storage.delete_files(kept_by_index(rollback.deleted, rollback.instant_time, rollback.action))
             storage.flush(folders=rollback.deleted)
-        forget_undone(storage, frozenset(commit.time for commit in undone))
+        forget_undone(storage, frozenset(times))
         milliseconds = int((time.monotonic() - started) * 1000)
         fence.complete(announced, _change_of(metadata), metadata.taking(milliseconds).to_avro())
         # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).
@@ -109,7 +117,7 @@ class Restore(PlannedService[RestoreResult | None]):
             table=table.location,
             instant=plan.restored_to,
             restore=announced.time,
-            undone=[commit.time for commit in undone],
+            undone=times,
             seconds=time.monotonic() - started,
         )
         return restore_outcome(announced)

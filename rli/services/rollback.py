@@ -18,7 +18,13 @@ from rli.model import FileGroupId
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.services.planned import PlannedService
-from rli.services.undo_plan import kept_by_index, planned_files, require_undoable, written_files
+from rli.services.undo_plan import (
+    kept_by_index,
+    planned_files,
+    require_undoable,
+    unschedule_compactions,
+    written_files,
+)
 from rli.telemetry import events, metrics
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
@@ -126,6 +132,7 @@ class Rollback(PlannedService[str]):
         # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
         # instant that is older than all others would pass for one of an archived commit.
         undone.withdraw()
+        unschedule_compactions(table, plan.files, [plan.instant_time])
         storage.delete_files(planned_files(plan.files))
         storage.delete_files(kept_by_index(plan.files, plan.instant_time, plan.action))
         forget_undone(storage, frozenset([plan.instant_time]))

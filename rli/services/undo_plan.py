@@ -1,15 +1,18 @@
-"""What a plan to undo commits may name, and which files it names."""
+"""What a plan to undo commits may name, which files it names, and which other plans go with these files."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from rli.errors import UnsupportedTableError
 from rli.hudi.consistent_hashing import files_of
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action, Instant
+from rli.publication.instants import TableInstant
 from rli.storage import Storage
+from rli.view.definition import TableDefinition
+from rli.view.planned_rewrites import pending_compactions
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -51,6 +54,21 @@ def planned_files(files: Mapping[str, Iterable[str]]) -> Iterator[str]:
     """
     for partition_path, full_paths in files.items():
         yield from (posixpath.join(partition_path, posixpath.basename(path)) for path in full_paths)
+
+
+def unschedule_compactions(table: TableDefinition, files: Mapping[str, Iterable[str]], undone: Container[str]) -> None:
+    """Take pending compactions off the timeline that are to merge files of a plan: nobody could carry them out.
+
+    Args:
+        table: the table; the caller holds the lease.
+        files: of the plan, as in ``planned_files``.
+        undone: instants that the caller takes off the timeline itself.
+    """
+    gone = {*planned_files(files)}
+    for pending in pending_compactions(table.load_timeline()):
+        instant = pending.instant
+        if instant.time not in undone and not gone.isdisjoint(pending.plan.files):
+            TableInstant(table, instant.time, instant.action).drop()
 
 
 def kept_by_index(files: Mapping[str, object], instant: str, action: str) -> list[str]:

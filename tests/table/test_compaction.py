@@ -203,6 +203,21 @@ def test_plan_that_shows_late(tmp_path: Path) -> None:
     assert rows(made) == before == [("k0", 3, "3"), ("k1", 2, "2"), ("k2", 1, "1"), ("k3", 1, "1")]
 
 
+@pytest.mark.parametrize("undo", ["rollback", "restore"])
+def test_plans_go_with_undone_files(undo: str, tmp_path: Path) -> None:
+    made = rli.create_table(
+        tmp_path / "own", record_key="id", ordering="ts", table_type="merge_on_read", maintenance=False
+    )
+    made.upsert(trips(4, 1))
+    kept = made.upsert(trips(2, 2)).instant or ""
+    before = rows(made)
+    undone = made.upsert(trips(1, 3)).instant or ""
+    assert made.schedule_compaction().log_files == 2
+    made.rollback(undone) if undo == "rollback" else made.restore(kept)
+    assert made.compact().log_files == 1
+    assert rows(made) == rows(made, Query.READ_OPTIMIZED) == before
+
+
 def test_only_log_files_are_compacted(tmp_path: Path) -> None:
     made = rli.create_table(tmp_path / "trips", record_key="id")
     for refused in (made.compact, made.schedule_compaction):

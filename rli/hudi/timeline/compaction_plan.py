@@ -72,6 +72,12 @@ class CompactionOperation:
         return FileGroupId(self.partition_path, self.file_id)
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Paths within the table of the base file and the log files."""
+        base = () if self.base_file is None else (self.base_file,)
+        return tuple(posixpath.join(self.partition_path, name) for name in (*base, *self.log_files))
+
+    @property
     def read_bytes(self) -> int:
         """Bytes that the compaction reads."""
         return self.log_bytes + self.base_bytes
@@ -93,6 +99,11 @@ class CompactionPlan:
     def groups(self) -> frozenset[FileGroupId]:
         """The file groups."""
         return frozenset(operation.group for operation in self.operations)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Paths within the table of all files that are merged."""
+        return frozenset(path for operation in self.operations for path in operation.files)
 
     def to_avro(self) -> bytes:
         """The content."""
