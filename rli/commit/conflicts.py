@@ -22,6 +22,7 @@ from rli.errors import ConflictError
 from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.journal import Journal
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
+from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.timeline.commit_metadata import COMPACT, WriteStat
 from rli.index.contract import ChangedKeys, IndexState
 from rli.index.reports import NO_KEYS, SomeKeys, sum_of
@@ -109,6 +110,7 @@ class PlannedCommit:
         instants = changes.instants
         self._require_same_schema(now.snapshot, instants)
         self._require_same_groups(now.snapshot, instants)
+        self._require_last_statistics(now.snapshot, instants)
         # What a clustering places was in the file groups that it replaces: those tell, unless a key has come again elsewhere.
         journals = [] if self.change.keeps_records and not changes.keys_expire else self.journals
         # The keys that a write places are among those that it looked up.
@@ -196,6 +198,34 @@ class PlannedCommit:
                 f"another commit added or changed columns of the table: columns={self.schema.names} "
                 f"now={current.schema and current.schema.names} instants={list(instants)}",
                 instants=instants,
+                remedy="write again",
+            )
+
+    def _require_last_statistics(self, current: Snapshot, instants: tuple[str, ...]) -> None:
+        """Pass a write whose statistics of partitions stand: of two commits, readers take those with the greater instant (P52)."""
+        timeline = current.timeline
+        properties = current.table.properties
+        names = {*properties.metadata_partitions, *properties.metadata_partitions_inflight}
+        # A compaction takes its instant from the plan. Others have kept no statistics of a partition with its log files.
+        if (
+            PartitionKind.PARTITION_STATS not in names
+            or not timeline.layout.keeps_completion_times
+            or self.change.operation == COMPACT
+        ):
+            return
+        paths = {group.partition_path for group in self.change.groups}
+        later = tuple(
+            write.time
+            for write in timeline.completed_writes
+            if write.time in instants
+            and write.time > self.instant
+            and not paths.isdisjoint(group.partition_path for group in current.change(write).groups)
+        )
+        if later:
+            raise ConflictError(
+                "another commit with a greater instant has kept statistics of partitions of this write: "
+                f"partitions={sorted(paths)[:_SAMPLE]} instants={list(later)}",
+                instants=later,
                 remedy="write again",
             )
 

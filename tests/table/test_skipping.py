@@ -181,3 +181,23 @@ def test_later_partition_statistics_hide_no_record(tmp_path: Path) -> None:
     table.metadata.enable(["files", "column_stats", "partition_stats"])
     assert state_before_later_commits(table, earlier).scan(["id"], "v > 50").to_table()["id"].to_pylist() == ["a"]
     assert table.scan(filters="v > 50").explain().files.pruned[PruningStep.PARTITION_STATS] == 1
+
+
+@pytest.mark.parametrize("table_type", rli.TableType)
+def test_statistics_of_overlapping_writes(table_type: rli.TableType, tmp_path: Path) -> None:
+    """Of two commits, readers take the statistics of a partition that have the greater instant."""
+    table = rli.create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", table_type=table_type, small_file_size=0
+    )
+    turn_into_version_9(table)
+    table.metadata.enable(["files", "column_stats", "partition_stats"])
+    table.upsert(records(("a", "x", 1, 1.0)))
+    left = [records(("b", "x", 1, 2.0))]
+
+    def write_meanwhile(step: rli.Step) -> None:
+        if step is rli.Step.WRITTEN and left:
+            rli.open_table(table.location).upsert(left.pop())
+
+    table.upsert(records(("c", "x", 1, 99.0)), on_step=write_meanwhile)
+    assert table.read(["id"], "v > 50")["id"].to_pylist() == ["c"]
+    assert table.metadata.verify() == ()
