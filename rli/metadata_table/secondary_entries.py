@@ -13,6 +13,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.errors import InvalidInputError
+from rli.hudi.hfile.cell_format import LONGEST_KEY
 from rli.hudi.hfile.cells import CELLS, removals
 from rli.hudi.meta_columns import COMMIT_TIME
 from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column
@@ -65,7 +67,7 @@ class SecondaryEntries:
 
     def of_slice(self, file_slice: FileSlice) -> pa.Array:
         """The keys of the entries of a slice's records: string array."""
-        return _keyed(self._rows(file_slice))
+        return self._keyed(self._rows(file_slice))
 
     def cells_of(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
         """Cells that put the entries of the records of some slices: batches of ``CELLS``, one for each slice."""
@@ -105,7 +107,7 @@ class SecondaryEntries:
             copied = after["key"].filter(is_copied).combine_chunks()
             before = before.filter(pc.invert(pc.is_in(before["key"], value_set=copied)))
             after = after.filter(pc.invert(is_copied))
-        gone, come = _keyed(before), _keyed(after)
+        gone, come = self._keyed(before), self._keyed(after)
         return (
             removals(gone.filter(pc.invert(pc.is_in(gone, value_set=come)))),
             _puts(come.filter(pc.invert(pc.is_in(come, value_set=gone)))),
@@ -130,11 +132,18 @@ class SecondaryEntries:
             names.append(COMMIT_TIME)
         return pa.table(columns, names)
 
-
-def _keyed(rows: pa.Table) -> pa.Array:
-    """The keys of the entries of some rows."""
-    keys, values = (rows[name].combine_chunks() for name in ("key", "value"))
-    return entry_keys(values, keys)
+    def _keyed(self, rows: pa.Table) -> pa.Array:
+        """The keys of the entries of some rows."""
+        keys, values = (rows[name].combine_chunks() for name in ("key", "value"))
+        found = entry_keys(values, keys)
+        longest = pc.max(pc.binary_length(found)).as_py() or 0
+        if longest > LONGEST_KEY:
+            raise InvalidInputError(
+                f"a value is too long for the secondary index of its column: column={self.column} "
+                f"partition={self.partition} bytes={longest}, with its record key",
+                remedy=f"write values of less than {LONGEST_KEY} bytes, or drop the index: rli index drop TABLE NAME",
+            )
+        return found
 
 
 def kept_entries(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -42,18 +42,15 @@ class IndexesOnColumns:
         """See ``Table.create_index``."""
         _require_name(name)
         found = self._find(name)
-        if found is not None and (found.using, found.columns) != (using, (column,)):
-            raise IndexExistsError(
-                f"the table has another index of this name: name={name} using={found.using} "
-                f"columns={','.join(found.columns)}",
-                remedy="choose another name, or drop that index first: rli index drop TABLE NAME",
-            )
+        _require_same(found, using, column)
         if found is not None and found.state is ColumnIndexState.VALID:
             return found
         wanted = self._plan(lambda now: partitions_for(name, using, column, now, self._opened.scope))
         if wanted is not None:
             build_partitions(self._opened, wanted, timeout, on_progress)
         with self._service(timeout) as (_, fence):
+            # Another caller may have made an index of this name meanwhile.
+            _require_same(_named(name, column_indexes(fence.table.reloaded(), {})), using, column)
             name_index(name, NamedIndex(using=using, column=column, is_owner=wanted is not None), fence)
         return self._require(name)
 
@@ -83,7 +80,7 @@ class IndexesOnColumns:
                 disable_metadata([index.partition], fence)
 
     def _find(self, name: str) -> ColumnIndex | None:
-        return next((index for index in self.list() if index.name == name), None)
+        return _named(name, self.list())
 
     def _require(self, name: str) -> ColumnIndex:
         found = self._find(name)
@@ -122,6 +119,20 @@ def possible_use(using: IndexUse | str, expression: str | None, *, wait: bool) -
             remedy="leave out wait=False (--async): writers go on during the build, and wait for its last step alone",
         )
     return IndexUse(using)
+
+
+def _named(name: str, indexes: Iterable[ColumnIndex]) -> ColumnIndex | None:
+    return next((index for index in indexes if index.name == name), None)
+
+
+def _require_same(found: ColumnIndex | None, using: IndexUse, column: str) -> None:
+    """Raise ``IndexExistsError`` if an index of the wanted name is another one."""
+    if found is not None and (found.using, found.columns) != (using, (column,)):
+        raise IndexExistsError(
+            f"the table has another index of this name: name={found.name} using={found.using} "
+            f"columns={','.join(found.columns)}",
+            remedy="choose another name, or drop that index first: rli index drop TABLE NAME",
+        )
 
 
 def _require_name(name: str) -> None:

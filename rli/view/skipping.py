@@ -84,16 +84,19 @@ class Skipping:
             named = named_values(predicate, column)
             values = None if named is None else sought_values(named, schema.field(column).type)
             if values is not None:
-                found = self._groups_with(partition, values)
+                found = self._groups_with(column, partition, values)
                 # An entry of a file group that is gone does not tell where its record is now.
                 if found is not None and found <= {*live}:
                     return [one for one in slices if one.group in found]
         return None
 
-    def _groups_with(self, partition: str, values: pa.Array) -> frozenset[FileGroupId] | None:
+    def _groups_with(self, column: str, partition: str, values: pa.Array) -> frozenset[FileGroupId] | None:
         def ask(reader: MetadataTableReader) -> frozenset[FileGroupId] | None:
-            asked = (partition, PartitionKind.RECORD_INDEX)
-            return None if self.metadata.may_show_later(reader, asked) else groups_with(reader, partition, values)
+            if self.metadata.may_show_later(reader, (partition, PartitionKind.RECORD_INDEX)):
+                return None
+            # Asked when the files are listed: an index of the same name may have come with another column since the plan.
+            is_of_column = self.metadata.indexed_column(partition) == column
+            return groups_with(reader, partition, values) if is_of_column else None
 
         return self.metadata.ask(partition, ask)
 

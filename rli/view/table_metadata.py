@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from rli.errors import CorruptTableError, InstantNotFoundError
-from rli.hudi.metadata.index_definitions import indexed_column, load_index_definitions
+from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column, load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
@@ -87,9 +87,20 @@ class TableMetadata:
         listed = [name for name in sorted(self.partitions) if kind_of(name) is PartitionKind.SECONDARY_INDEX]
         if not listed:
             return {}
-        definitions = self.ask(listed[0], lambda _: load_index_definitions(self._table.storage, self._table.properties))
+        definitions = self.ask(listed[0], lambda _: self._definitions())
         columns = {name: indexed_column((definitions or {}).get(name)) for name in listed}
         return {column: name for name, column in columns.items() if column is not None}
+
+    def indexed_column(self, partition: str) -> str | None:
+        """The column of a secondary index as it is now; None if there is none.
+
+        Raises:
+            CorruptTableError: the definitions of indexes cannot be read.
+        """
+        return indexed_column(self._definitions().get(partition))
+
+    def _definitions(self) -> dict[str, IndexDefinition]:
+        return load_index_definitions(self._table.storage, self._table.properties)
 
     def distrust(self, partition: str, error: Exception) -> None:
         """Ask a partition no more, because it is broken or the table itself says otherwise; a warning is logged."""

@@ -16,16 +16,20 @@ from rli import (
     IndexMismatchError,
     IndexNotReadyError,
     InvalidInputError,
+    Scope,
     SettingsError,
     Table,
     UnsupportedTableError,
     create_table,
 )
 from rli.hudi.properties import Key, save_properties
+from rli.index.metadata_record.opening import opened_reader
 from rli.storage import Storage
 from rli.table.table import opened_table
 from rli.view.paths import JOURNAL
-from tests.support.index_kinds import IN_METADATA_TABLE, KINDS, stored_rows
+from rli.view.snapshot import Snapshot
+from tests.support.index_kinds import IN_METADATA_TABLE, KINDS, Kind, stored_rows
+from tests.support.metadata_tables import state_before_later_commits
 from tests.support.tables import records, rows_of
 
 METADATA = ".hoodie/metadata"
@@ -232,6 +236,18 @@ def test_state_overtaken_by_compaction_conflicts(table: Table) -> None:
     with pytest.raises(ConflictError, match="others changed the table"):
         late.locator()
     assert table.lookup(["a"])["partition_path"].to_pylist() == ["y"]
+
+
+def test_state_before_the_build_conflicts(tmp_path: Path) -> None:
+    table = Kind("global-simple:", Scope.GLOBAL, version=9).create(tmp_path)
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+    earlier = opened_table(table).definition.load_timeline()
+    table.upsert(records(("a", "y", 2, 2.0)))
+    # The first partitions of a metadata table have an instant before all others.
+    table.metadata.enable(["record_index"])
+    with pytest.raises(ConflictError, match="others changed the table"):
+        opened_reader(state_before_later_commits(table, earlier), Scope.GLOBAL)
+    assert opened_reader(Snapshot.now(opened_table(table).definition.reloaded()), Scope.GLOBAL)
 
 
 def test_index_partition_stays_enabled(table: Table) -> None:

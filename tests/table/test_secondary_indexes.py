@@ -12,6 +12,7 @@ import pytest
 
 from rli import (
     ColumnIndexState,
+    IndexExistsError,
     InvalidInputError,
     PruningStep,
     SchemaError,
@@ -227,6 +228,16 @@ def test_later_builds_hide_no_record(table: Table) -> None:
     assert found.to_table()["id"].to_pylist() == ["a"]
 
 
+def test_recreated_indexes_hide_no_record(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "old", 1), ("b", "y", 1, "b", 2)))
+    table.create_index("one", on="email")
+    scan = table.scan(filters="email = 'old'")
+    table.drop_index("one")
+    table.create_index("one", on="n")
+    assert scan.to_table()["id"].to_pylist() == ["a"]
+    assert table.read(filters="n = 2")["id"].to_pylist() == ["b"]
+
+
 def test_record_indexes_take_others_with_them(table: Table) -> None:
     table.upsert(rows(("a", "x", 1, "a@b")))
     table.create_index("by_email", on="email")
@@ -234,6 +245,28 @@ def test_record_indexes_take_others_with_them(table: Table) -> None:
     assert [(index.name, index.state) for index in table.indexes()] == [("by_email", ColumnIndexState.INVALID)]
     assert table.create_index("by_email", on="email").state is ColumnIndexState.VALID
     require_same(table)
+
+
+def test_one_of_two_creators_wins(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "old", 1)))
+
+    def other(*_: int) -> None:
+        if not table.indexes():
+            open_table(table.location).create_index("one", on="n")
+
+    with pytest.raises(IndexExistsError, match="columns=n"):
+        table.create_index("one", on="email", on_progress=other)
+    assert [(index.columns, index.state) for index in table.indexes()] == [(("n",), ColumnIndexState.VALID)]
+
+
+def test_too_long_values_name_the_column(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "old")))
+    table.create_index("by_email", on="email")
+    with pytest.raises(InvalidInputError, match="column=email"):
+        table.upsert(rows(("a", "x", 2, "€" * 11_000)))
+    assert table.read(filters="email = 'old'")["id"].to_pylist() == ["a"]
+    table.drop_index("by_email")
+    assert table.upsert(rows(("a", "x", 2, "€" * 11_000))).updated == 1
 
 
 def test_impossible_secondary_indexes_are_refused(table: Table, tmp_path: Path) -> None:

@@ -55,8 +55,9 @@ def opened_reader(snapshot: Snapshot, scope: Scope) -> MetadataTableReader:
             f"others compacted the metadata table while its record index was opened: table={table.location} ({error})",
             remedy="call again",
         ) from error
-    if suspects:
-        _require_same_state(snapshot, suspects)
+    is_younger = reader.born_at > (snapshot.timeline.latest_time or "")
+    if suspects or is_younger:
+        _require_same_state(snapshot, suspects, is_younger=is_younger)
     return reader
 
 
@@ -94,19 +95,20 @@ def _require_scope(table: TableDefinition, scope: Scope) -> None:
         )
 
 
-def _require_same_state(snapshot: Snapshot, suspects: frozenset[str]) -> None:
+def _require_same_state(snapshot: Snapshot, suspects: frozenset[str], *, is_younger: bool) -> None:
     """Raise ``ConflictError`` if the files may hold changes of instants that the state does not have.
 
-    Builds of partitions have instants of their own, which the timeline of the table never shows. Restores of Hudi have
-    such instants, too, and then the timeline shows the restore.
+    Builds of partitions have instants of their own, which the timeline of the table never shows. The first one has an
+    instant before all others, whenever it is. Restores of Hudi have such instants, too, and then the timeline shows the restore.
 
     Args:
         snapshot: the state.
         suspects: the instants; see ``MetadataTableReader.shown_beyond``.
+        is_younger: the metadata table may have been built behind the last instant of the state.
     """
     timeline, now = snapshot.timeline, snapshot.table.load_timeline()
     shown = tuple(sorted(suspects & {instant.time for instant in now.instants}))
-    is_later = any(instant > (timeline.latest_time or "") for instant in suspects)
+    is_later = is_younger or any(instant > (timeline.latest_time or "") for instant in suspects)
     if shown or (is_later and now.completed != timeline.completed):
         raise ConflictError(
             f"others changed the table while the record index was opened: table={snapshot.table.location} "
