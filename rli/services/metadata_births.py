@@ -283,10 +283,11 @@ def _first_instant(data: Timeline) -> str:
 def _instant_of_birth(data: Timeline, metadata: Timeline, now: str) -> str:
     """For a partition that joins others: above what is there, and the last completion of the table if that will do.
 
-    A later one would be taken for that of a commit which the reader of a state of the table does not know yet.
+    A later one would be taken for that of a commit which the reader of a state of the table does not know yet. The instant of a
+    pending write is that of its own deltacommit: a write that is given up would take the partition with it.
     """
     if data.layout.keeps_completion_times:
-        last = data.latest_time or ""
+        last = max((instant.completion_time or "" for instant in data.completed), default="")
         return last if last > (metadata.latest_time or "") else now
     last = max((instant.time for instant in data.completed_writes), default=_FIRST_INSTANT_OF_LAYOUT_1)
     taken = {instant.time for instant in metadata.instants}

@@ -92,13 +92,17 @@ class Skipping:
 
     def _groups_with(self, column: str, partition: str, values: pa.Array) -> frozenset[FileGroupId] | None:
         def ask(reader: MetadataTableReader) -> frozenset[FileGroupId] | None:
-            if self.metadata.may_show_later(reader, (partition, PartitionKind.RECORD_INDEX)):
+            asked = (partition, PartitionKind.RECORD_INDEX)
+            if self.metadata.may_show_later(reader, asked):
                 return None
+            for name in asked:
+                # A lost entry, or a lost file group, whose number places entries, would hide a record.
+                reader.require_whole(name)
             # Asked when the files are listed: an index of the same name may have come with another column since the plan.
             is_of_column = self.metadata.indexed_column(partition) == column
             return groups_with(reader, partition, values) if is_of_column else None
 
-        return self.metadata.ask(partition, ask)
+        return self.metadata.ask(partition, ask, beside=[PartitionKind.RECORD_INDEX])
 
     def _by_partition_statistics(
         self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]

@@ -45,19 +45,23 @@ class TableMetadata:
         """For readers of an earlier state."""
         return TableMetadata(self._table, timeline, self.partitions)
 
-    def ask(self, partition: str, question: Callable[[MetadataTableReader], Told]) -> Told | None:
+    def ask(
+        self, partition: str, question: Callable[[MetadataTableReader], Told], beside: Iterable[str] = ()
+    ) -> Told | None:
         """The answer of a partition; None if there is no such partition, or it is broken: then a warning is logged.
 
         Args:
             partition: of the metadata table.
             question: asks the reader.
+            beside: further partitions that the answer needs: each must have each commit, too.
         """
         for attempt in range(_ATTEMPTS):
             if partition not in self.partitions:
                 return None
             try:
                 reader = self._opened()
-                require_each_commit(reader, partition, self._timeline)
+                for name in (partition, *beside):
+                    require_each_commit(reader, name, self._timeline)
                 return question(reader)
             except InstantNotFoundError as error:
                 self._reader = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from rli import CorruptIndexError, Table, create_table, open_table
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.table.table import opened_table
 from tests.support.rows import sorted_rows
+from tests.support.tables import turn_into_version_9
 from tests.support.unshared_commits import write_at_once
 
 pytestmark = pytest.mark.invariant("P52")
@@ -57,6 +59,21 @@ def test_its_keys_are_not_inserted_again(tmp_path: Path) -> None:
     rows = (("a", "Rome", 1), ("b", "Rome", 1), ("k", "Rome", 2))
     assert sorted_rows(healed.read()) == sorted_rows(records(*rows))
     assert healed.verify_index().agrees
+
+
+def test_its_values_are_found(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
+    turn_into_version_9(table)
+    table.upsert(records(("a", "Rome", 1)))
+    table.metadata.enable(["files", "record_index"])
+    metadata = Path(table.location, ".hoodie/metadata")
+    shutil.copytree(metadata, tmp_path / "kept")
+    table.upsert(records(("k", "Oslo", 1)))
+    shutil.rmtree(metadata)
+    (tmp_path / "kept").rename(metadata)
+    # The index has the commit, and the record index lacks it.
+    table.create_index("by_ts", on="ts")
+    assert sorted(table.read(filters="ts = 1")["id"].to_pylist()) == ["a", "k"]
 
 
 def test_empty_commits_are_not_missed(tmp_path: Path) -> None:

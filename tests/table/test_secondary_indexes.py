@@ -16,6 +16,7 @@ from rli import (
     InvalidInputError,
     PruningStep,
     SchemaError,
+    Step,
     Table,
     UnsupportedTableError,
     create_table,
@@ -245,6 +246,35 @@ def test_record_indexes_take_others_with_them(table: Table) -> None:
     assert [(index.name, index.state) for index in table.indexes()] == [("by_email", ColumnIndexState.INVALID)]
     assert table.create_index("by_email", on="email").state is ColumnIndexState.VALID
     require_same(table)
+
+
+@pytest.mark.parametrize("partition", ["secondary_index_by_email", "record_index"])
+def test_lost_logs_hide_no_record(table: Table, partition: str) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b")))
+    table.create_index("by_email", on="email")
+    instant = table.upsert(rows(("a", "z", 2, "new"), ("c", "z", 1, "new"))).instant
+    lost = [*Path(table.location, ".hoodie/metadata", partition).glob(f".*{instant}*.log.*")]
+    for log in lost:
+        log.unlink()
+    assert lost
+    assert sorted(table.read(filters="email = 'new'")["id"].to_pylist()) == ["a", "c"]
+
+
+def test_given_up_writes_keep_the_index(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b", 1)))
+    table.create_index("by_n", on="n")
+
+    def give_up(step: Step) -> None:
+        if step is Step.INFLIGHT:
+            open_table(table.location).create_index("by_email", on="email")
+        if step is Step.WRITTEN:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        table.upsert(rows(("a", "x", 2, "new", 1)), on_step=give_up)
+    assert table.upsert(rows(("b", "y", 1, "b", 2))).inserted == 1
+    require_same(table)
+    assert {index.state for index in table.indexes()} == {ColumnIndexState.VALID}
 
 
 def test_one_of_two_creators_wins(table: Table) -> None:
