@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from rli import (
@@ -247,7 +248,8 @@ def test_state_before_the_build_conflicts(tmp_path: Path) -> None:
     table.metadata.enable(["record_index"])
     with pytest.raises(ConflictError, match="others changed the table"):
         opened_reader(state_before_later_commits(table, earlier), Scope.GLOBAL)
-    assert opened_reader(Snapshot.now(opened_table(table).definition.reloaded()), Scope.GLOBAL)
+    now = Snapshot.now(opened_table(table).definition.reloaded())
+    assert opened_reader(now, Scope.GLOBAL).lookup("record_index", pa.array(["a", "b"])).num_rows == 2
 
 
 def test_index_partition_stays_enabled(table: Table) -> None:
