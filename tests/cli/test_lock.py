@@ -20,7 +20,7 @@ def test_lock_is_shown_and_changed(rli: Rli) -> None:
     assert changed["properties"][PROVIDER].endswith("FileSystemBasedLockProvider")
     assert changed["properties"]["hoodie.clean.failed.writes.policy"] == "LAZY"
     assert "no such choice" in rli("lock", "t", "--set", "dynamodb", status=2).err
-    assert "FileSystemBasedLockProvider" in rli("lock", "t", "--set", "storage", status=2).err
+    assert "take the lock filesystem" in rli("lock", "t", "--set", "storage", status=2).err
     assert rli("lock", "t", "--set", "lease", "--json").json == {"lock": "lease", "properties": {}}
 
 
