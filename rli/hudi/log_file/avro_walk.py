@@ -9,6 +9,7 @@ from rli.hudi.log_file.avro_plan import AvroNode
 from rli.hudi.log_file.form import damaged
 
 _GOES_ON: Final = 0x80
+_NUMBER_BITS: Final = 64
 _SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
 
 
@@ -46,10 +47,27 @@ def _end_of(node: AvroNode, content: bytes, place: int) -> int:
     return _ENDS[node.kind](node, content, place)
 
 
-def _number_end(_node: AvroNode, content: bytes, place: int) -> int:
+def number_end(content: bytes, place: int) -> int:
+    """Where the number at a place ends; raises ``IndexError`` if the content ends within it."""
     while content[place] >= _GOES_ON:
         place += 1
     return place + 1
+
+
+def number_at(content: bytes, place: int) -> tuple[int, int]:
+    """The number at a place, and where it ends; raises as ``number_end``, and ``CorruptTableError`` if it has more than 64 bits."""
+    number = 0
+    for shift in range(0, _NUMBER_BITS, 7):
+        byte = content[place]
+        place += 1
+        number |= (byte & ~_GOES_ON) << shift
+        if byte < _GOES_ON:
+            return (number >> 1) ^ -(number & 1), place
+    raise damaged(f"a number of more than {_NUMBER_BITS} bits: place={place}")
+
+
+def _number_end(_node: AvroNode, content: bytes, place: int) -> int:
+    return number_end(content, place)
 
 
 def _fixed_end(node: AvroNode, _content: bytes, place: int) -> int:
@@ -57,7 +75,7 @@ def _fixed_end(node: AvroNode, _content: bytes, place: int) -> int:
 
 
 def _bytes_end(_node: AvroNode, content: bytes, place: int) -> int:
-    length, place = _number(content, place)
+    length, place = number_at(content, place)
     if length < 0:
         raise damaged("a string of an impossible length")
     return place + length
@@ -72,27 +90,15 @@ def _record_end(node: AvroNode, content: bytes, place: int) -> int:
 def _list_end(node: AvroNode, content: bytes, place: int) -> int:
     (item,) = node.children
     while True:
-        count, place = _number(content, place)
+        count, place = number_at(content, place)
         if not count:
             return place
         if count < 0:
             # The bytes of the block follow.
-            count, place = -count, _number_end(node, content, place)
+            count, place = -count, number_end(content, place)
         # Ends with the content, since an item takes a byte or more.
         for _ in range(count):
             place = _end_of(item, content, place)
-
-
-def _number(content: bytes, place: int) -> tuple[int, int]:
-    """The number at a place, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = content[place]
-        place += 1
-        value |= (byte & ~_GOES_ON) << shift
-        if byte < _GOES_ON:
-            return value >> 1 ^ -(value & 1), place
-        shift += 7
 
 
 _ENDS: Final[dict[str, Callable[[AvroNode, bytes, int], int]]] = {

@@ -19,6 +19,7 @@ from rli.errors import UnsupportedTableError
 from rli.hudi.log_file.avro_decoding import decoded
 from rli.hudi.log_file.avro_plan import AvroNode, plan_of
 from rli.hudi.log_file.avro_rows import Numbers, Rows, rows_within
+from rli.hudi.log_file.avro_walk import number_at, number_end
 from rli.hudi.log_file.form import CONTENT_VERSION, TWO_INTS, damaged
 from rli.hudi.log_file.reader import LogBlock
 
@@ -27,7 +28,6 @@ PARTITION_PATH: Final = "partition_path"
 ORDERING: Final = "ordering"
 
 _BATCH_ROWS: Final = 32_768
-_NUMBER_BITS: Final = 64
 _NOT_NULL: Final = 2
 """The branch of a key and of a path, as it is encoded."""
 
@@ -73,10 +73,10 @@ def _bounds(content: bytes) -> tuple[Numbers, Numbers, NDArray[np.int8]]:
     starts, ends, wrappers = array("q"), array("q"), array("b")
     # Hudi 1 writes an empty list as one byte, some releases as none.
     while size:
-        count, place = _number(content, place)
+        count, place = number_at(content, place)
         if count < 0:
             # The bytes of the deletes follow, for readers that pass over them.
-            _, place = _number(content, place)
+            _, place = number_at(content, place)
         if not count:
             break
         for _ in range(abs(count)):
@@ -100,16 +100,10 @@ def _behind_string(content: bytes, place: int) -> int:
 def _behind_bytes(content: bytes, place: int) -> int:
     # Most lengths are one byte.
     byte = content[place]
-    length, place = (byte >> 1, place + 1) if byte < 0x80 and not byte & 1 else _number(content, place)
+    length, place = (byte >> 1, place + 1) if byte < 0x80 and not byte & 1 else number_at(content, place)
     if length < 0:
         raise damaged(f"a delete has a string of a negative length: place={place}")
     return place + length
-
-
-def _behind_number(content: bytes, place: int) -> int:
-    while content[place] > 0x7F:
-        place += 1
-    return place + 1
 
 
 def _behind_ordering(content: bytes, place: int) -> int:
@@ -122,18 +116,6 @@ def _behind_ordering(content: bytes, place: int) -> int:
             remedy="let Hudi compact the table",
         )
     raise damaged(f"the ordering value of a delete has an unknown type: place={place}")
-
-
-def _number(content: bytes, place: int) -> tuple[int, int]:
-    """A number, and the place behind it."""
-    number = 0
-    for shift in range(0, _NUMBER_BITS, 7):
-        byte = content[place]
-        place += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), place
-    raise damaged(f"a number of more than 64 bits: place={place}")
 
 
 def _batch(rows: Rows, wrapper: int) -> pa.RecordBatch:
@@ -181,7 +163,7 @@ def _passer(node: AvroNode) -> Callable[[bytes, int], int]:
     if node.kind in _FIXED:
         size = _FIXED[node.kind]
         return lambda _, place: place + size
-    return _behind_bytes if node.kind in {"bytes", "string"} else _behind_number
+    return _behind_bytes if node.kind in {"bytes", "string"} else number_end
 
 
 _BEHIND: Final[dict[int, Callable[[bytes, int], int]]] = {

@@ -240,6 +240,15 @@ def test_damaged_values_are_told(kind: Any, value: bytes) -> None:
             _read(_block(content, schema))
 
 
+def test_endless_number_is_told_early() -> None:
+    """Without a bound, each of its bytes would make the number, and the time for the next byte, larger."""
+    kind = {"type": "array", "items": "string"}
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "c", "type": kind}]})
+    value = b"\x02" + b"\xff" * 3_000_000
+    with pytest.raises(CorruptTableError, match="64 bits"):
+        _read(_block(struct.pack(">iii", 3, 1, len(value)) + value, schema))
+
+
 def test_damaged_contents_are_told() -> None:
     rng = random.Random(5)
     blocks = [block for _, log in data_logs() for block in blocks_of(log) if block.kind is BlockKind.AVRO]
