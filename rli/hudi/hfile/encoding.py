@@ -115,8 +115,8 @@ class Cursor:
         return fields
 
 
-def _as_varint(number: int) -> bytes:
-    """A number that is not negative, for Protocol Buffers."""
+def as_varint(number: int) -> bytes:
+    """A number that is not negative in seven bits a byte, the lowest first, as in Protocol Buffers and Avro."""
     encoded = bytearray()
     while number > 127:
         encoded.append(number & 127 | 128)
@@ -140,11 +140,11 @@ def as_message(fields: Iterable[tuple[int, int | bytes]]) -> bytes:
 
 def with_length(message: bytes) -> bytes:
     """A message with its length in front."""
-    return _as_varint(len(message)) + message
+    return as_varint(len(message)) + message
 
 
 def _as_field(field: tuple[int, int | bytes]) -> bytes:
     number, value = field
     if isinstance(value, int):
-        return _as_varint(number << 3 | _VARINT) + _as_varint(value)
-    return _as_varint(number << 3 | _BYTES) + with_length(value)
+        return as_varint(number << 3 | _VARINT) + as_varint(value)
+    return as_varint(number << 3 | _BYTES) + with_length(value)

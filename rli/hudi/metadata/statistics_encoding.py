@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
+from rli.hudi.hfile.encoding import as_varint
 from rli.hudi.metadata.records import Bound, ColumnStatistics, ValueType
 from rli.hudi.metadata.schema import METADATA_SCHEMA
 
@@ -77,13 +78,7 @@ def _bound(bound: Bound | None) -> bytes | None:
 def _number(value: int, bits: int) -> bytes:
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
         raise ValueError(f"a number has more than {bits} bits: {value}")
-    left = value << 1 ^ value >> bits - 1
-    encoded = bytearray()
-    while left > 0x7F:
-        encoded.append(left & 0x7F | 0x80)
-        left >>= 7
-    encoded.append(left)
-    return bytes(encoded)
+    return as_varint(value << 1 ^ value >> bits - 1)
 
 
 def _int(value: int) -> bytes:
