@@ -67,14 +67,16 @@ class WriteContext:
             return FileSliceReader(self.storage, base)
         return self.appending.readers.open(base)
 
-    def journaled(self, group: FileGroupId, token: str, rows: pa.Table, replaced: Positions) -> Journal | None:
+    def journaled(
+        self, group: FileGroupId, token: str, rows: pa.Table, replaced: Positions | None = None
+    ) -> Journal | None:
         """The journal of a file group, if a key came or went.
 
         Args:
             group: the file group.
             token: of the attempt.
             rows: its work rows.
-            replaced: of each row, the place of the record that it replaces.
+            replaced: of each row, the place of the record that it replaces; None if rows replace none.
         """
         journal = Journal(self.instant, f"{group.file_id}_{token}.parquet", group)
         updated = None if self.expired_before is None else replaced

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.file_group import work_rows
-from rli.file_group.journal import Journal, write_journal
+from rli.file_group.journal import Journal
 from rli.file_group.work_rows import Change
 from rli.file_group.write_context import FileGroupResult, WriteContext
 from rli.hudi.file_names import new_write_token
@@ -172,7 +172,5 @@ class EndOfGroups:
         counts = WriteCounts(deleted=gone.num_rows)
         if not gone.num_rows or not self.context.saves:
             return FileGroupResult(group, counts, None, None, (group,))
-        journal = Journal(self.context.instant, f"{group.file_id}_{new_write_token()}.parquet", group)
-        held = write_journal(self.context.storage, journal, gone, sections_of=self.context.sections_of)
-        told = held if held is None or self.context.holds_journals else held.without_content
+        told = self.context.journaled(group, new_write_token(), gone)
         return FileGroupResult(group, counts, None, told, (group,))
