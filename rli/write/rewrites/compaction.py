@@ -38,8 +38,7 @@ from rli.tasks import TaskRunner
 from rli.telemetry import metrics
 from rli.view.definition import TableDefinition
 from rli.view.planned_rewrites import PendingCompaction, pending_compactions
-from rli.view.slice_readers import SliceReaders
-from rli.write.rewrites.file_group_compaction import CompactionContext, compact_file_group, planned_slices
+from rli.write.rewrites.file_group_compaction import compact_file_group, planned_slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +121,8 @@ class Compaction:
         plan = CompactionPlan.from_avro(content or b"", f"{write.instant}.compaction.requested")
         slices = planned_slices(write.snapshot, plan.operations)
         write.on_step(Step.RESOLVED)
-        context = CompactionContext(write.context(schema), SliceReaders(write.table, schema))
         results = list[FileGroupResult]()
-        for result in self.tasks.run(partial(compact_file_group, context), slices):
+        for result in self.tasks.run(partial(compact_file_group, write.context(schema)), slices):
             results.append(result)
             write.on_step(Step.FILE_GROUP_WRITTEN)
         write.on_step(Step.WRITTEN)

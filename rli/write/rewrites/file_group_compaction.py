@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rli.errors import CorruptTableError
 from rli.file_group.batches import coalesce_tables
@@ -18,21 +17,7 @@ from rli.model import WriteCounts
 from rli.view.file_slice_reader import READ_BATCH_ROWS
 from rli.view.file_slices import DataFile, FileSlice, SeenInstants
 from rli.view.paths import unpublished_file, unpublished_files
-from rli.view.slice_readers import SliceReaders
 from rli.view.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionContext:
-    """What every task of a compaction needs to know. Picklable.
-
-    Attributes:
-        write: the compaction, as a write.
-        readers: open file slices.
-    """
-
-    write: WriteContext
-    readers: SliceReaders
 
 
 def planned_slices(snapshot: Snapshot, operations: Iterable[CompactionOperation]) -> list[FileSlice]:
@@ -72,7 +57,7 @@ def planned_slices(snapshot: Snapshot, operations: Iterable[CompactionOperation]
     ]
 
 
-def compact_file_group(context: CompactionContext, file_slice: FileSlice) -> FileGroupResult:
+def compact_file_group(context: WriteContext, file_slice: FileSlice) -> FileGroupResult:
     """Write the merged records of a file slice to the next base file of its file group, where no reader sees it yet.
 
     Each attempt has a file name of its own, so attempts may be repeated or raced. Memory is bounded as that of
@@ -82,10 +67,10 @@ def compact_file_group(context: CompactionContext, file_slice: FileSlice) -> Fil
         CorruptTableError: a file of the slice is missing or damaged.
         UnsupportedTableError: a log file holds what rli does not merge.
     """
-    write, group = context.write, file_slice.group
-    name = str(BaseFileName(group.file_id, new_write_token(), write.instant))
+    group = file_slice.group
+    name = str(BaseFileName(group.file_id, new_write_token(), context.instant))
     path = base_file_path(group, name)
-    written = _write(context, file_slice, name, unpublished_file(write.instant, path))
+    written = _write(context, file_slice, name, unpublished_file(context.instant, path))
     stat = WriteStat(
         file_id=group.file_id,
         path=path,
@@ -101,19 +86,18 @@ def compact_file_group(context: CompactionContext, file_slice: FileSlice) -> Fil
     return FileGroupResult(group, WriteCounts(), stat, None)
 
 
-def _write(context: CompactionContext, file_slice: FileSlice, name: str, path: str) -> WrittenFile:
-    write = context.write
-    schema = with_record_meta_columns(write.schema)
-    write.storage.make_folder(unpublished_files(write.instant))
+def _write(context: WriteContext, file_slice: FileSlice, name: str, path: str) -> WrittenFile:
+    schema = with_record_meta_columns(context.schema)
+    context.storage.make_folder(unpublished_files(context.instant))
     with (
-        context.readers.open(file_slice) as reader,
+        context.open(file_slice) as reader,
         BaseFileWriter(
-            write.storage,
+            context.storage,
             path,
-            write.schema,
+            context.schema,
             file_name=name,
-            compression=write.compression,
-            bloom_filter=new_bloom_filter(reader.rows, write.bloom_filter_rate),
+            compression=context.compression,
+            bloom_filter=new_bloom_filter(reader.rows, context.bloom_filter_rate),
             partition_path=file_slice.group.partition_path,
         ) as writer,
     ):
