@@ -12,7 +12,7 @@ from rli.hudi.log_file.avro_block import avro_records
 from rli.hudi.log_file.delete_records import deleted_records
 from rli.hudi.log_file.form import BlockKind
 from rli.hudi.log_file.parquet_block import parquet_records
-from rli.hudi.log_file.reader import LogFileReader
+from rli.hudi.log_file.reader import LogBlock, LogFileReader
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.storage import Storage
 from rli.view.file_slices import DataFile
@@ -25,9 +25,10 @@ def keys_of_logs(storage: Storage, files: Iterable[DataFile]) -> pa.Array | None
     found = [pa.array([], pa.string())]
     for file in files:
         with storage.filesystem.open_input_file(storage.full_path(file.path)) as source:
-            if any(block.kind not in _WITH_KEYS for block in LogFileReader(source, file.size).blocks()):
-                return None
-        found += log_keys(storage, file)
+            for block in LogFileReader(source, file.size).blocks():
+                if block.kind not in _WITH_KEYS:
+                    return None
+                found += _keys_of(block)
     return pa.concat_arrays(found)
 
 
@@ -43,10 +44,14 @@ def log_keys(storage: Storage, file: DataFile) -> Iterator[pa.Array]:
     """
     with storage.filesystem.open_input_file(storage.full_path(file.path)) as source:
         for block in LogFileReader(source, file.size).blocks():
-            if block.kind is BlockKind.DELETE:
-                for batch in deleted_records(block):
-                    yield batch[delete_records.RECORD_KEY]
-            else:
-                records = avro_records(block) if block.kind is BlockKind.AVRO else parquet_records(block)
-                for batch in records:
-                    yield batch[RECORD_KEY]
+            yield from _keys_of(block)
+
+
+def _keys_of(block: LogBlock) -> Iterator[pa.Array]:
+    if block.kind is BlockKind.DELETE:
+        for batch in deleted_records(block):
+            yield batch[delete_records.RECORD_KEY]
+    else:
+        records = avro_records(block) if block.kind is BlockKind.AVRO else parquet_records(block)
+        for batch in records:
+            yield batch[RECORD_KEY]
