@@ -33,6 +33,7 @@ class TableMetadata:
         self._table = table
         self._timeline = timeline
         self._reader: MetadataTableReader | None = None
+        self._complete = set[str]()
         self.partitions = frozenset(partitions)
         """The partitions of the metadata table that can be asked."""
 
@@ -60,8 +61,7 @@ class TableMetadata:
                 return None
             try:
                 reader = self._opened()
-                for name in (partition, *beside):
-                    require_each_commit(reader, name, self._timeline)
+                self._require_each_commit(reader, (partition, *beside))
                 return question(reader)
             except InstantNotFoundError as error:
                 self._reader = None
@@ -114,9 +114,17 @@ class TableMetadata:
             metrics.METADATA_FAILURES.add(1, partition=partition)
             events.METADATA_UNUSED.log(table=self._table.location, partition=partition, cause=error)
 
+    def _require_each_commit(self, reader: MetadataTableReader, partitions: Iterable[str]) -> None:
+        """As ``require_each_commit``, of some partitions; what a reader knows of commits never changes, so it is asked once."""
+        for partition in partitions:
+            if partition not in self._complete:
+                require_each_commit(reader, partition, self._timeline)
+                self._complete.add(partition)
+
     def _opened(self) -> MetadataTableReader:
         if self._reader is None:
             self._reader = MetadataTableReader(self._table.storage, self._timeline, self._table.properties)
+            self._complete = set()
         return self._reader
 
     def __reduce__(self) -> tuple[type[TableMetadata], tuple[TableDefinition, Timeline, frozenset[str]]]:
