@@ -14,10 +14,10 @@ from typing import Final
 from rli.coordination.heartbeats import FOLDER, Heartbeats
 from rli.errors import UnsupportedTableError
 from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.layouts import marker_folder
 from rli.view import paths
 from rli.view.definition import TableDefinition
 
-_MARKERS: Final = ".hoodie/.temp"
 _WITH_HEARTBEATS: Final = (Action.COMMIT, Action.DELTA_COMMIT)
 
 
@@ -56,7 +56,7 @@ def _changed_without_heartbeat(table: TableDefinition, heartbeats: Heartbeats, i
     root = Path(table.storage.root)
     files = [
         *(root / table.timeline_layout.folder).glob(f"{instant.time}.*"),
-        *(root / _MARKERS / instant.time).rglob("*"),
+        *(root / marker_folder(instant.time)).rglob("*"),
     ]
     changed = max((at for file in files if (at := _time_of(file)) is not None), default=None)
     removed = _time_of(root / FOLDER)

@@ -12,16 +12,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.hudi.timeline.layouts import marker_folder
 from rli.storage import Storage
 from rli.view.definition import TableDefinition
 
-_FOLDER: Final = ".hoodie/.temp"
 _MARK: Final = ".marker."
-
-
-def marker_folder(instant: str) -> str:
-    """Holds the markers of a write."""
-    return f"{_FOLDER}/{instant}"
 
 
 def write_markers(table: TableDefinition, instant: str, stats: Iterable[WriteStat]) -> None:

@@ -11,11 +11,11 @@ from rli.coordination.heartbeats import Heartbeats
 from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.layouts import marker_folder
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.publication.deltacommits import drop_pending_deltacommit
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
-from rli.publication.markers import marker_folder
 from rli.services.rollback import ROLLBACK
 from rli.view import paths
 from rli.view.definition import TableDefinition

@@ -19,6 +19,7 @@ from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import Action, InstantState, completed_action
 
 META_FOLDER: Final = ".hoodie"
+_MARKERS: Final = f"{META_FOLDER}/.temp"
 _WITHOUT_COMPLETION_TIMES: Final = 1
 
 
@@ -84,3 +85,8 @@ class TimelineLayout:
         """Read the content of a completed write; raises ``CorruptTableError`` for anything else."""
         read = CommitMetadata.from_avro if self.keeps_completion_times else CommitMetadata.from_json
         return read(content, path)
+
+
+def marker_folder(instant: str) -> str:
+    """The folder, relative to the table, in which a pending write marks its files."""
+    return f"{_MARKERS}/{instant}"
