@@ -11,6 +11,7 @@ from rli.advice.sources import TARGET_FILE_BYTES
 from rli.advice.statistics import Reach, Survey, share_hit
 from rli.errors import SettingsError
 from rli.hudi.metadata.partitions import PartitionKind
+from rli.index.bloom.table_index import BloomIndex
 from rli.metadata_table.initial_records import groups_of_record_index
 from rli.model import Scope
 from rli.services.metadata_compaction import DELTACOMMITS_OF_COMPACTION
@@ -26,9 +27,6 @@ _FILTER_BYTES: Final = 5.4
 
 _FILES_OF_GROUP: Final = 6
 """Of a file group of the record index: its base file, and the log files of half of the commits between compactions."""
-
-_FILES_OF_STATISTICS: Final = 64
-"""Footers that are read in about the time in which the metadata table tells of as many files."""
 
 _CELL_BYTES: Final = 8
 """Of an entry in the metadata table, beside its key."""
@@ -212,7 +210,7 @@ class CostModel:
     def _opening(self, files: float) -> float:
         """Reading the ranges and filters of some files: from footers, or from the metadata table if it has them."""
         told = {PartitionKind.COLUMN_STATS, PartitionKind.BLOOM_FILTERS} <= {*self.found.table.metadata_partitions}
-        return (min(files, _FILES_OF_STATISTICS) if told else files) * self._open
+        return (min(files, BloomIndex.fewest_asked) if told else files) * self._open
 
     def _scanning(self, reach: Reach) -> float:
         """Reading the keys of some files."""

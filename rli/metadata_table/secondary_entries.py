@@ -18,7 +18,6 @@ from rli.hudi.hfile.cell_format import LONGEST_KEY
 from rli.hudi.hfile.cells import CELLS, removals
 from rli.hudi.meta_columns import COMMIT_TIME
 from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column
-from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.metadata.record_codec import encode_record
 from rli.hudi.metadata.records import SecondaryEntry
 from rli.hudi.metadata.secondary_keys import entry_keys, has_index_form, index_form
@@ -150,13 +149,11 @@ def kept_entries(
     kept: Iterable[str], definitions: Mapping[str, IndexDefinition], snapshot: Snapshot, schema: pa.Schema | None
 ) -> dict[str, SecondaryEntries]:
     """The secondary indexes among some partitions of the metadata table; none of a table without records."""
-    found = {
-        name: indexed_column(definitions.get(name)) for name in kept if kind_of(name) is PartitionKind.SECONDARY_INDEX
-    }
     if schema is None:
         return {}
+    columns = {name: indexed_column(definitions.get(name)) for name in kept}
     return {
-        name: SecondaryEntries(name, column, snapshot, schema) for name, column in found.items() if column is not None
+        name: SecondaryEntries(name, column, snapshot, schema) for name, column in columns.items() if column is not None
     }
 
 

@@ -12,15 +12,13 @@ from rli.publication.fence import Fence
 from rli.services.column_indexes import forget_index, name_index, partitions_for, partitions_without
 from rli.services.metadata_births import NewPartitions
 from rli.services.metadata_table import disable_metadata
-from rli.table.births import METADATA_SERVICE
+from rli.table.births import METADATA_SERVICE, OnProgress
 from rli.table.metadata_of_table import build_partitions, status_of
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
 from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexUse, NamedIndex, NamedIndexes, column_indexes
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot, told_of_now
-
-OnProgress = Callable[[int, int], None]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _MADE: Final = (IndexUse.SECONDARY, IndexUse.COLUMN_STATS, IndexUse.BLOOM_FILTERS)
