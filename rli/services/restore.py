@@ -101,8 +101,10 @@ class Restore(PlannedService[RestoreResult | None]):
         for commit in undone:
             commit.withdraw()
         times = [commit.time for commit in undone]
+        unschedule_compactions(
+            table, (path for one in metadata.rollbacks for path in planned_files(one.deleted)), times
+        )
         for rollback in metadata.rollbacks:
-            unschedule_compactions(table, rollback.deleted, times)
             storage.delete_files(planned_files(rollback.deleted))
             storage.delete_files(kept_by_index(rollback.deleted, rollback.instant_time, rollback.action))
             storage.flush(folders=rollback.deleted)

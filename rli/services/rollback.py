@@ -132,7 +132,7 @@ class Rollback(PlannedService[str]):
         # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
         # instant that is older than all others would pass for one of an archived commit.
         undone.withdraw()
-        unschedule_compactions(table, plan.files, [plan.instant_time])
+        unschedule_compactions(table, planned_files(plan.files), [plan.instant_time])
         storage.delete_files(planned_files(plan.files))
         storage.delete_files(kept_by_index(plan.files, plan.instant_time, plan.action))
         forget_undone(storage, frozenset([plan.instant_time]))

@@ -56,15 +56,15 @@ def planned_files(files: Mapping[str, Iterable[str]]) -> Iterator[str]:
         yield from (posixpath.join(partition_path, posixpath.basename(path)) for path in full_paths)
 
 
-def unschedule_compactions(table: TableDefinition, files: Mapping[str, Iterable[str]], undone: Container[str]) -> None:
+def unschedule_compactions(table: TableDefinition, files: Iterable[str], undone: Container[str]) -> None:
     """Take pending compactions off the timeline that are to merge files of a plan: nobody could carry them out.
 
     Args:
         table: the table; the caller holds the lease.
-        files: of the plan, as in ``planned_files``.
+        files: of the plan, as ``planned_files`` gives them.
         undone: instants that the caller takes off the timeline itself.
     """
-    gone = {*planned_files(files)}
+    gone = {*files}
     for pending in pending_compactions(table.load_timeline()):
         instant = pending.instant
         if instant.time not in undone and not gone.isdisjoint(pending.plan.files):
