@@ -63,7 +63,7 @@ def name_index(name: str, index: NamedIndex, fence: Fence) -> None:
 
 
 def forget_index(name: str, fence: Fence) -> None:
-    """Keep the name of an index no more. The caller holds the lease."""
+    """Keep the name of an index no more; its data go to its heir, if there is one. The caller holds the lease."""
     _save(NamedIndexes.load(fence.table.storage).without(name), fence)
 
 

@@ -56,13 +56,11 @@ class IndexesOnColumns:
         """See ``Table.drop_index``."""
         index = self._require(name)
         named = NamedIndexes.load(self._opened.definition.storage)
-        own, heir = named.indexes.get(name), named.heir_of(name)
-        if heir is None and (own is None or own.is_owner):
+        own = named.indexes.get(name)
+        if named.heir_of(name) is None and (own is None or own.is_owner):
             self._remove(index, timeout)
-        with self._service(timeout) as (_, fence):
-            if heir is not None:
-                name_index(heir, named.indexes[heir].model_copy(update={"is_owner": True}), fence)
-            if own is not None:
+        if own is not None:
+            with self._service(timeout) as (_, fence):
                 forget_index(name, fence)
 
     def _remove(self, index: ColumnIndex, timeout: float | None) -> None:

@@ -118,8 +118,12 @@ class NamedIndexes(BaseModel):
         return NamedIndexes(indexes={**self.indexes, name: index})
 
     def without(self, name: str) -> NamedIndexes:
-        """These but one."""
-        return NamedIndexes(indexes={other: index for other, index in self.indexes.items() if other != name})
+        """These but one, whose heir is the owner of its data now."""
+        left = {other: index for other, index in self.indexes.items() if other != name}
+        heir = self.heir_of(name)
+        if heir is not None:
+            left[heir] = left[heir].model_copy(update={"is_owner": True})
+        return NamedIndexes(indexes=left)
 
     def heir_of(self, name: str) -> str | None:
         """Another index that the data of an index go to when that is dropped; None if they need none, or go with it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,12 @@ from rli import (
     SchemaError,
     Table,
     create_table,
+    open_table,
 )
+from rli.services.column_indexes import forget_index
+from rli.table.table import opened_table
 from tests.support.tables import records, turn_into_version_9
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -75,6 +81,19 @@ def test_data_of_an_index_have_heirs(table: Table) -> None:
     assert shown(table) == {"second": (("v",), VALID)}
     table.drop_index("second")
     assert shown(table) == {}
+
+
+def test_dropped_heirs_stay_dropped(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    table.create_index("first", on="v", using="column_stats")
+    table.create_index("second", on="v", using="column_stats")
+    holder = opened_table(open_table(table.location))
+    with ThreadPoolExecutor(1) as other, caplog.at_level(logging.INFO):
+        with holder.service("drop of the heir", patience=60) as (_, fence):
+            dropped = other.submit(table.drop_index, "first")
+            eventually(lambda: "waiting for the lease" in caplog.text, "the other process waits for the lease")
+            forget_index("second", fence)
+        dropped.result()
+    assert {*shown(table)}.isdisjoint({"first", "second"})
 
 
 def test_lost_indexes_are_shown_invalid(table: Table) -> None:
