@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, KazooException, NodeExistsError, NoNodeError, OperationTimeoutError
 from kazoo.handlers.threading import KazooTimeoutError
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from rli.errors import StoreUnavailableError
 from rli.hudi.lock_settings import ZookeeperLockSettings
@@ -94,14 +94,13 @@ class ZookeeperSession:
         return request(*arguments, **named).get(timeout=self._seconds)
 
     def _until_answered(self, call: Callable[[], Any]) -> Any:
-        end = time.monotonic() + self._seconds
-        while True:
-            try:
-                return call()
-            except _NO_ANSWER:
-                if time.monotonic() >= end:
-                    raise
-                time.sleep(_PAUSE_SECONDS)
+        repeated = Retrying(
+            stop=stop_after_delay(self._seconds),
+            wait=wait_fixed(_PAUSE_SECONDS),
+            retry=retry_if_exception_type(_NO_ANSWER),
+            reraise=True,
+        )
+        return repeated(call)
 
     @contextmanager
     def _as_unavailable(self) -> Iterator[None]:
