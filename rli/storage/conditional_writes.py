@@ -52,7 +52,7 @@ def _is_no_answer(error: BaseException) -> bool:
     return isinstance(error, OSError) and not isinstance(error, FileNotFoundError | PermissionError)
 
 
-def version_of(meta: ObjectMeta | PutResult) -> UpdateVersion:
+def _version_of(meta: ObjectMeta | PutResult) -> UpdateVersion:
     """The version of an object, for a write in its place."""
     version: UpdateVersion = {}
     if meta["e_tag"] is not None:
@@ -116,7 +116,7 @@ class ConditionalWrites:
         with as_os_errors(path):
             try:
                 found = obstore.get(self._store, path)
-                return Versioned(bytes(found.bytes()), version_of(found.meta))
+                return Versioned(bytes(found.bytes()), _version_of(found.meta))
             except FileNotFoundError:
                 return None
 
@@ -132,7 +132,7 @@ class ConditionalWrites:
 
     def _write_once(self, path: str, content: bytes, condition: PutMode) -> Versioned | None:
         with as_os_errors(path), suppress(PreconditionError, AlreadyExistsError, FileNotFoundError):
-            return Versioned(content, version_of(obstore.put(self._once, path, content, mode=condition)))
+            return Versioned(content, _version_of(obstore.put(self._once, path, content, mode=condition)))
         # A write whose answer was lost has lost against itself.
         found = self.read(path)
         return found if found is not None and found.content == content else None

@@ -22,14 +22,14 @@ import json
 import posixpath
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from uuid import uuid4
 
 import obstore
 
 from rli.errors import CorruptTableError
 from rli.json_text import parse_json
-from rli.storage.conditional_writes import ConditionalWrites, until_answered, version_of
+from rli.storage.conditional_writes import ConditionalWrites, until_answered
 from rli.storage.contract import Draft
 from rli.storage.object_deletions import delete_objects
 from rli.storage.object_errors import as_os_errors
@@ -193,13 +193,10 @@ class Publications:
         delete_objects(self._store, [content])
 
     def _read(self, path: str) -> tuple[_Decision | None, UpdateVersion]:
-        with as_os_errors(path):
-            try:
-                found = obstore.get(self._store, path)
-                content = bytes(found.bytes())
-            except FileNotFoundError:
-                return None, {}
-        return _Decision.from_json(content, path), version_of(found.meta)
+        found = self._writes.read(path)
+        if found is None:
+            return None, {}
+        return _Decision.from_json(found.content, path), cast("UpdateVersion", found.version)
 
     def _exists(self, path: str) -> bool:
         with as_os_errors(path):
