@@ -81,7 +81,7 @@ def create(
     ] = None,
     in_background: Annotated[
         bool,
-        typer.Option("--async", help="Build it in the background. rli refuses: writers go on during a build anyway."),
+        typer.Option("--async", help="Build it in the background: refused, since writers go on during every build."),
     ] = False,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,

@@ -62,7 +62,8 @@ def compact(
 ) -> None:
     """Merge the log files of a merge-on-read table into base files; no record changes.
 
-    Compactions that are scheduled, by rli or by Hudi, are carried out. If none is, one is scheduled first. Other writers may go on meanwhile.
+    The command carries out the compactions that rli or Hudi has scheduled. Without any, it schedules one first. Writers go on
+    meanwhile.
     """
     opened = rli.open_table(table, index=index)
     if schedule:
