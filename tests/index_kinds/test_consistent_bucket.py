@@ -114,7 +114,7 @@ def once(step: Step, action: Callable[[Table], object], table: Table) -> Callabl
 
 
 def test_large_buckets_split_and_small_merge(tmp_path: Path) -> None:
-    table = create(tmp_path, target_file_size=30_000, compression="none")
+    table = create(tmp_path, target_file_size=35_000, compression="none")
     table.upsert(versions(*MANY))
     assert (len(ring(table).buckets), rings_of(table)) == (2, [FIRST_INSTANT])
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
-from rli import RliError, Step
+from rli import CorruptTableError, RliError, Step
 from rli.coordination.requests import remove_abandoned_requests
 from rli.coordination.shared_records import shared_records
 from rli.coordination.signs import signs_of_requests
@@ -124,6 +124,16 @@ def test_tally_covers_keys_in_any_order(keys: list[str]) -> None:
 
 def test_damaged_request_file_is_clear_error(tmp_path: Path) -> None:
     assert not was_killed(_read_damaged, tmp_path), "the reader was killed"
+
+
+def test_request_stream_without_rows_is_error(tmp_path: Path) -> None:
+    storage, ends = Storage(str(tmp_path)), np.zeros(1, np.uint32)
+    schema = pa.schema({"key": pa.string(), "_rli_hash": pa.uint32()})
+    content = _stream_of(schema.empty_table(), None)
+    storage.write_bytes("file", content)
+    file = RequestFile("file", Tally(), 0, ends, ends, np.array([0, len(content)]))
+    with pytest.raises(CorruptTableError, match="damaged"):
+        file.rows(storage, 0, 1 << 32)
 
 
 def _read_damaged(folder: Path) -> None:

@@ -149,7 +149,9 @@ def _decoded(contents: Iterable[pa.Buffer], columns: Sequence[str] | None) -> It
             schema = pa.ipc.read_schema(content)
             fields = [schema.get_field_index(name) for name in (*columns, HASH)]
             options = pa.ipc.IpcReadOptions(included_fields=fields)
-        batch = pa.ipc.open_stream(content, options=options).read_next_batch()
+        batch = next(iter(pa.ipc.open_stream(content, options=options)), None)
+        if batch is None:
+            raise pa.ArrowInvalid("a stream of it holds no rows")
         # Who writes the table's folder may have changed the file. Arrow would read wherever its offsets lead.
         batch.validate(full=True)
         yield batch
