@@ -10,7 +10,7 @@ import pytest
 from rli import ConflictError
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
-from tests.support.hudi import HudiEngine, HudiError
+from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine, HudiError
 from tests.support.hudi_options import newest_only, write_options
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P57")]
@@ -24,12 +24,10 @@ def upsert_with_hudi(engine: HudiEngine, history: History, rows: list[Row]) -> N
 
 
 def run_clustering(engine: HudiEngine, history: History, step: str) -> None:
-    # At the newest version, Hudi would upgrade the table.
-    for key, value in (("hoodie.write.table.version", "6"), ("hoodie.write.auto.upgrade", "false")):
-        engine.sql(f"set {key}={value}")
     engine.sql(
         f"call run_clustering(path => '{history.path}', op => '{step}', options => "
-        "'hoodie.metadata.enable=false,hoodie.write.table.version=6,hoodie.write.auto.upgrade=false')"
+        "'hoodie.metadata.enable=false,hoodie.write.table.version=6,hoodie.write.auto.upgrade=false')",
+        STAY_ON_VERSION_6,
     )
 
 

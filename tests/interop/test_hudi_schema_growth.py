@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +20,8 @@ pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
 EXPECTED: Final = [*as_wide(narrow(["a"])), *wide(["b", "c"]).to_pylist(), *as_wide(narrow(["e", "f"], "y"))]
 NESTED_NUMBERS: Final = ["point", "points", "named", "wholes"]
-VECTORIZED: Final = "spark.sql.parquet.enableVectorizedReader"
+VECTORIZED: Final = {"spark.sql.parquet.enableVectorizedReader": "true"}
+PLAIN: Final = {"spark.sql.parquet.enableVectorizedReader": "false"}
 
 
 def _rows(records: pa.Table) -> list[dict[str, Any]]:
@@ -45,14 +45,9 @@ def test_hudi_reads_types_that_have_grown(engine: HudiEngine, grown: rli.Table) 
     assert _rows(grown.read()) == EXPECTED
     # Spark's vectorized reader, as Hudi calls it, refuses numbers inside of lists, maps and structs that have grown.
     # Hudi itself turns that reader off in a session that has read some other tables.
-    engine.sql(f"set {VECTORIZED}=true")
     with pytest.raises(HudiError, match="Nested types with type changes"):
-        engine.read(grown.location)
-    engine.sql(f"set {VECTORIZED}=false")
-    try:
-        assert _rows(engine.read(grown.location)) == EXPECTED
-    finally:
-        engine.sql(f"set {VECTORIZED}=true")
+        engine.read(grown.location, settings=VECTORIZED)
+    assert _rows(engine.read(grown.location, settings=PLAIN)) == EXPECTED
 
 
 def test_hudi_reads_grown_columns_vectorized(engine: HudiEngine, tmp_path: Path) -> None:
@@ -60,8 +55,8 @@ def test_hudi_reads_grown_columns_vectorized(engine: HudiEngine, tmp_path: Path)
     table.upsert(narrow(["a"]).drop_columns(NESTED_NUMBERS))
     table.upsert(wide(["c"], "z").drop_columns(NESTED_NUMBERS))
     written = table.read()
-    engine.sql(f"set {VECTORIZED}=true")
-    theirs = without_meta_columns(engine.read(table.location)).select(written.column_names).cast(written.schema)
+    read = without_meta_columns(engine.read(table.location, settings=VECTORIZED))
+    theirs = read.select(written.column_names).cast(written.schema)
     assert theirs.sort_by("id").to_pylist() == written.sort_by("id").to_pylist()
 
 
@@ -88,17 +83,9 @@ def _seen(records: pa.Table) -> list[dict[str, Any]]:
     return [{**row, "named": sorted(row["named"], key=lambda entry: entry[0])} for row in rows]
 
 
-@pytest.fixture
-def plain_reader(engine: HudiEngine) -> Iterator[HudiEngine]:
-    """Hudi with the reader that knows nested numbers which have grown."""
-    engine.sql(f"set {VECTORIZED}=false")
-    yield engine
-    engine.sql(f"set {VECTORIZED}=true")
-
-
 @newest_only
-def test_hudi_writes_into_a_grown_table(plain_reader: HudiEngine, tmp_path: Path) -> None:
-    engine, path = plain_reader, tmp_path / "t"
+def test_hudi_writes_into_a_grown_table(engine: HudiEngine, tmp_path: Path) -> None:
+    path = tmp_path / "t"
     table = rli.create_table(path, record_key="id", partition_by="city", ordering="ts", index="global-simple:")
     for batch in (narrow(["a", "b"]), narrow(["e", "f"], "y"), wide(["b", "c"])):
         table.upsert(_listless(batch))
@@ -106,23 +93,23 @@ def test_hudi_writes_into_a_grown_table(plain_reader: HudiEngine, tmp_path: Path
     engine.write(path, _listless(pa.concat_tables([wide(["e", "g"], "y", ts=5), wide(["a"], ts=5)])), _options(engine))
     expected = [*wide(["a"], ts=5).to_pylist(), *wide(["b", "c"]).to_pylist(), *wide(["e"], "y", ts=5).to_pylist()]
     expected += [*as_wide(narrow(["f"], "y")), *wide(["g"], "y", ts=5).to_pylist()]
-    assert _seen(table.read()) == _listless_rows(expected) == _seen(engine.read(path))
+    assert _seen(table.read()) == _listless_rows(expected) == _seen(engine.read(path, settings=PLAIN))
     assert table.verify_index().agrees
     assert table.upsert(_listless(narrow(["h"], "y")), missing="null").inserted == 1
     expected += as_wide(narrow(["h"], "y"))
-    assert _seen(table.read()) == _listless_rows(expected) == _seen(engine.read(path))
+    assert _seen(table.read()) == _listless_rows(expected) == _seen(engine.read(path, settings=PLAIN))
 
 
 @newest_only
-def test_rli_writes_into_hudi_grown_table(plain_reader: HudiEngine, tmp_path: Path) -> None:
-    engine, path = plain_reader, tmp_path / "t"
+def test_rli_writes_into_hudi_grown_table(engine: HudiEngine, tmp_path: Path) -> None:
+    path = tmp_path / "t"
     engine.write(path, _listless(narrow(["a", "b"])), _options(engine), mode="overwrite")
     for batch in (narrow(["e", "f"], "y"), wide(["b", "c"])):
         engine.write(path, _listless(batch), _options(engine))
     table = rli.open_table(path)
-    assert _seen(table.read()) == _listless_rows(EXPECTED) == _seen(engine.read(path))
+    assert _seen(table.read()) == _listless_rows(EXPECTED) == _seen(engine.read(path, settings=PLAIN))
     table.bootstrap_index(f"lmdb://{tmp_path / 'index'}")
     # A file that has the old types is brought into the new ones.
     assert table.upsert(_listless(wide(["e"], "y", ts=5))).updated == 1
     expected = [*EXPECTED[:3], *wide(["e"], "y", ts=5).to_pylist(), *as_wide(narrow(["f"], "y"))]
-    assert _seen(table.read()) == _listless_rows(expected) == _seen(engine.read(path))
+    assert _seen(table.read()) == _listless_rows(expected) == _seen(engine.read(path, settings=PLAIN))

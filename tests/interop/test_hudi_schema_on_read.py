@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -27,16 +26,6 @@ _SETTINGS: Final = {
 _LAYOUT: Final = Layout(("id",), ("city",), hive_style=False, url_encode_partitions=False)
 
 
-@pytest.fixture
-def altering(engine: HudiEngine) -> Iterator[HudiEngine]:
-    """Hudi with schema-on-read for its SQL."""
-    for name, value in _SETTINGS.items():
-        engine.sql(f"set {name}={value}")
-    yield engine
-    for name in _SETTINGS:
-        engine.sql(f"reset {name}")
-
-
 def _rows(keys: list[str], city: str, **columns: Any) -> pa.Table:
     return pa.table({"id": keys, "city": [city] * len(keys), "ts": [1] * len(keys), **columns})
 
@@ -47,8 +36,12 @@ def _made(engine: HudiEngine, path: Path, records: pa.Table, *changes: str) -> r
     name = f"altered_{path.parent.name}".replace("-", "_")
     engine.sql(f"create table {name} using hudi location '{path}'")
     for change in changes:
-        engine.sql(f"alter table {name} {change}")
+        engine.sql(f"alter table {name} {change}", _SETTINGS)
     return rli.open_table(path)
+
+
+def _read(engine: HudiEngine, table: rli.Table) -> pa.Table:
+    return engine.read(table.location, settings=_SETTINGS)
 
 
 def _seen(records: pa.Table) -> list[dict[str, Any]]:
@@ -60,17 +53,17 @@ def _seen(records: pa.Table) -> list[dict[str, Any]]:
     [(["rename column v to price"], "v"), (["drop column v", "add columns (v int)"], "v")],
     ids=["renamed", "added again"],
 )
-def test_names_that_mean_other_columns(altering: HudiEngine, tmp_path: Path, changes: list[str], column: str) -> None:
-    table = _made(altering, tmp_path / "t", _rows(["a", "b"], "x", v=pa.array([1, 2], pa.int32())), *changes)
+def test_names_that_mean_other_columns(engine: HudiEngine, tmp_path: Path, changes: list[str], column: str) -> None:
+    table = _made(engine, tmp_path / "t", _rows(["a", "b"], "x", v=pa.array([1, 2], pa.int32())), *changes)
     table = rli.open_table(table.location, index="global-simple:")
     for read in (table.read, lambda: table.get(["a"]), lambda: table.upsert(_rows(["c"], "x", w=[1]))):
         with pytest.raises(rli.UnsupportedTableError, match=f"column={column} before="):
             read()
 
 
-def test_a_dropped_column_is_gone(altering: HudiEngine, tmp_path: Path) -> None:
-    table = _made(altering, tmp_path / "t", _rows(["a"], "x", v=[1], w=["p"]), "drop column v")
-    assert _seen(table.read()) == _seen(altering.read(table.location)) == [{"id": "a", "city": "x", "ts": 1, "w": "p"}]
+def test_a_dropped_column_is_gone(engine: HudiEngine, tmp_path: Path) -> None:
+    table = _made(engine, tmp_path / "t", _rows(["a"], "x", v=[1], w=["p"]), "drop column v")
+    assert _seen(table.read()) == _seen(_read(engine, table)) == [{"id": "a", "city": "x", "ts": 1, "w": "p"}]
     table.bootstrap_index(f"lmdb://{tmp_path / 'index'}")
     before = table.timeline()
     with pytest.raises(rli.UnsupportedTableError, match=r"history of its columns.*; write it with Hudi"):
@@ -78,7 +71,7 @@ def test_a_dropped_column_is_gone(altering: HudiEngine, tmp_path: Path) -> None:
     assert table.timeline() == before
 
 
-def test_types_changed_by_hudi(altering: HudiEngine, tmp_path: Path) -> None:
+def test_types_changed_by_hudi(engine: HudiEngine, tmp_path: Path) -> None:
     columns: dict[str, tuple[pa.Array, str]] = {
         "a": (pa.array([2**31 - 1], pa.int32()), "bigint"),
         "b": (pa.array([2**31 - 1], pa.int32()), "double"),
@@ -93,8 +86,8 @@ def test_types_changed_by_hudi(altering: HudiEngine, tmp_path: Path) -> None:
     }
     changes = [f"alter column {name} type {kind}" for name, (_, kind) in columns.items()]
     records = _rows(["k"], "x", **{name: values for name, (values, _) in columns.items()})
-    table = _made(altering, tmp_path / "t", records, *changes)
-    assert _seen(table.read()) == _seen(altering.read(table.location))
+    table = _made(engine, tmp_path / "t", records, *changes)
+    assert _seen(table.read()) == _seen(_read(engine, table))
 
 
 @pytest.mark.parametrize(
@@ -102,17 +95,17 @@ def test_types_changed_by_hudi(altering: HudiEngine, tmp_path: Path) -> None:
     [(pa.array([2**53 + 1]), "double"), (pa.array([2**24 + 1], pa.int32()), "float")],
     ids=["bigint", "int"],
 )
-def test_digits_are_not_lost(altering: HudiEngine, tmp_path: Path, values: pa.Array, kind: str) -> None:
-    table = _made(altering, tmp_path / "t", _rows(["k"], "x", v=values), f"alter column v type {kind}")
+def test_digits_are_not_lost(engine: HudiEngine, tmp_path: Path, values: pa.Array, kind: str) -> None:
+    table = _made(engine, tmp_path / "t", _rows(["k"], "x", v=values), f"alter column v type {kind}")
     with pytest.raises(rli.SchemaError, match="column=v"):
         table.read()
 
 
-def test_floats_keep_their_exact_value(altering: HudiEngine, tmp_path: Path) -> None:
+def test_floats_keep_their_exact_value(engine: HudiEngine, tmp_path: Path) -> None:
     single = pa.array([0.1, 1e20], pa.float32())
     changes = ["alter column v type double", "alter column w type string"]
-    table = _made(altering, tmp_path / "t", _rows(["a", "b"], "x", v=single, w=single), *changes)
-    ours, theirs = _seen(table.read()), _seen(altering.read(table.location))
+    table = _made(engine, tmp_path / "t", _rows(["a", "b"], "x", v=single, w=single), *changes)
+    ours, theirs = _seen(table.read()), _seen(_read(engine, table))
     assert [row["v"] for row in ours] == single.cast(pa.float64()).to_pylist()
     assert [row["v"] for row in theirs] == [0.1, 1e20]
     assert [row["w"] for row in ours] == ["0.1", "1e+20"]
@@ -121,9 +114,9 @@ def test_floats_keep_their_exact_value(altering: HudiEngine, tmp_path: Path) -> 
         rli.open_table(table.location, index="global-simple:").get(["a"])
 
 
-def test_a_name_that_hudi_forgets(altering: HudiEngine, tmp_path: Path) -> None:
+def test_a_name_that_hudi_forgets(engine: HudiEngine, tmp_path: Path) -> None:
     """A write without schema-on-read ends the history; from then on, Hudi finds columns by name, too."""
-    table = _made(altering, tmp_path / "t", _rows(["a"], "x", v=[1]), "rename column v to price")
-    options = {**write_options(altering, _LAYOUT), "hoodie.schema.on.read.enable": "false"}
-    altering.write(table.location, _rows(["b"], "y", price=[2]), options)
-    assert _seen(table.read()) == _seen(altering.read(table.location))
+    table = _made(engine, tmp_path / "t", _rows(["a"], "x", v=[1]), "rename column v to price")
+    options = {**write_options(engine, _LAYOUT), "hoodie.schema.on.read.enable": "false"}
+    engine.write(table.location, _rows(["b"], "y", price=[2]), options)
+    assert _seen(table.read()) == _seen(_read(engine, table))

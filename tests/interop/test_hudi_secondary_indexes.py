@@ -94,10 +94,8 @@ def test_each_side_keeps_the_other_index(engine: HudiEngine, tmp_path: Path) -> 
 def _by_hudi(engine: HudiEngine, folder: Path) -> Table:
     engine.write(folder, _FIRST, _WRITING, "overwrite")
     engine.sql(f"create table secondary using hudi location '{folder}'")
-    for name, value in _WRITING.items():
-        engine.sql(f"set {name}={value}")
     for column in _COLUMNS:
-        engine.sql(f"create index by_{column} on secondary ({column})")
+        engine.sql(f"create index by_{column} on secondary ({column})", _WRITING)
     table = open_table(folder)
     table.bootstrap_index(f"lmdb://{folder.parent}/index")
     return table

@@ -59,10 +59,26 @@ class HudiEngine:
         arguments = [version, *([str(class_path)] if class_path else [])]
         self._process = OrderedProcess("tests.support.hudi_worker", arguments, REPOSITORY)
 
-    def read(self, path: str | Path, options: Mapping[str, str] = _NO_OPTIONS, where: str | None = None) -> pa.Table:
-        """Rows of a query with Hudi's data source, meta columns included; ``where`` is a condition of Spark SQL."""
+    def read(
+        self,
+        path: str | Path,
+        options: Mapping[str, str] = _NO_OPTIONS,
+        where: str | None = None,
+        *,
+        settings: Mapping[str, str] = _NO_OPTIONS,
+    ) -> pa.Table:
+        """Rows of a query with Hudi's data source, meta columns included.
+
+        Args:
+            path: of the table.
+            options: of the query.
+            where: a condition of Spark SQL.
+            settings: of the Spark session, during this query alone: other tests share the session.
+        """
         output = Path(self._exchange.name, "output")
-        self._order("read", path=str(path), output=str(output), options=dict(options), where=where)
+        self._order(
+            "read", path=str(path), output=str(output), options=dict(options), where=where, settings=dict(settings)
+        )
         return pq.read_table(output)
 
     def write(
@@ -77,9 +93,15 @@ class HudiEngine:
         pq.write_table(rows, source)
         self._order("write", path=str(path), source=str(source), options={**_WRITE_OPTIONS, **options}, mode=mode)
 
-    def sql(self, statement: str) -> list[list[str]]:
-        """The rows of a Spark SQL statement, each value as text."""
-        result: list[list[str]] = self._order("sql", statement=statement)
+    def sql(self, statement: str, settings: Mapping[str, str] = _NO_OPTIONS) -> list[list[str]]:
+        """The rows of a Spark SQL statement, each value as a string.
+
+        Args:
+            statement: no ``set``, which would change what the tests after this one do.
+            settings: of the Spark session, during this statement alone: other tests share the session.
+        """
+        assert not statement.startswith(("set ", "reset ")), "give the settings beside a statement"
+        result: list[list[str]] = self._order("sql", statement=statement, settings=dict(settings))
         return result
 
     def pause(self) -> None:

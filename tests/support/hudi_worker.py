@@ -6,7 +6,8 @@ Rows travel as Parquet files, whose paths are in the orders.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,44 @@ from tests.support.orders import serve
 from tests.support.spark import spark_session
 
 
-def _read(spark: SparkSession, *, path: str, output: str, options: dict[str, str], where: str | None) -> None:
-    frame = spark.read.format("hudi").options(**options).load(path)
-    if where is not None:
-        frame = frame.where(where)
-    frame.coalesce(1).write.mode("overwrite").parquet(output)
+@contextmanager
+def _with_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, former in before.items():
+            if former is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, former)
+
+
+def _read(
+    spark: SparkSession,
+    *,
+    path: str,
+    output: str,
+    options: dict[str, str],
+    where: str | None,
+    settings: dict[str, str],
+) -> None:
+    with _with_settings(spark, settings):
+        frame = spark.read.format("hudi").options(**options).load(path)
+        if where is not None:
+            frame = frame.where(where)
+        frame.coalesce(1).write.mode("overwrite").parquet(output)
 
 
 def _write(spark: SparkSession, *, path: str, source: str, options: dict[str, str], mode: str) -> None:
     spark.read.parquet(source).write.format("hudi").options(**options).mode(mode).save(path)
 
 
-def _sql(spark: SparkSession, *, statement: str) -> list[list[Any]]:
-    return [[str(value) for value in row] for row in spark.sql(statement).collect()]
+def _sql(spark: SparkSession, *, statement: str, settings: dict[str, str]) -> list[list[Any]]:
+    with _with_settings(spark, settings):
+        return [[str(value) for value in row] for row in spark.sql(statement).collect()]
 
 
 def _start() -> Mapping[str, Callable[..., Any]]:
