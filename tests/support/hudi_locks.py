@@ -22,7 +22,10 @@ from tests.support.hudi import HUDI_VERSIONS
 from tests.support.java import SHORT_LIVED
 from tests.support.spark_packages import HUDI_BUNDLE, jar_of
 
-_PATIENCE_MILLISECONDS: Final = 20
+_SHORT_MILLISECONDS: Final = 20
+_PATIENCE_MILLISECONDS: Final = 300_000
+"""For a lock that is free, or lapses soon: on a busy machine a first connection alone may take seconds."""
+
 _CLIENT_OF_S3: Final = Path(__file__).with_name("S3StorageLockClient.java")
 _JAVA_VERSION: Final = 8
 
@@ -43,8 +46,15 @@ class HudiLock:
         self._jvm = jvm
         self._provider = provider
 
-    def attempt(self, milliseconds: int = _PATIENCE_MILLISECONDS) -> bool:
-        """Take the lock; False if it is not free."""
+    def take(self) -> None:
+        """Take the lock, which is free or becomes free."""
+        assert self._attempt(_PATIENCE_MILLISECONDS)
+
+    def attempt(self) -> bool:
+        """Take the lock; False if it is not free, or if the servers do not answer at once."""
+        return self._attempt(_SHORT_MILLISECONDS)
+
+    def _attempt(self, milliseconds: int) -> bool:
         try:
             return bool(self._provider.tryLock(milliseconds, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS))
         except Py4JJavaError as error:

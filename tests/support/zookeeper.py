@@ -15,8 +15,8 @@ from tests.support.docker import free_ports
 from tests.support.java import SHORT_LIVED
 from tests.support.waiting import eventually
 
-_TICK_MILLISECONDS: Final = 500
-"""A session lasts at least two ticks."""
+_TICK_MILLISECONDS: Final = 1000
+"""A session lasts two ticks to twenty."""
 
 _SETTINGS: Final = (
     "-Dzookeeper.admin.enableServer=false",
