@@ -36,6 +36,9 @@ _SETTINGS = {
     "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIVED_SPARK} -Xms1g",
 }
 
+_WITHOUT_DEFAULTS = Path(__file__).with_name("hadoop")
+"""In place of 1,300 settings of HDFS, MapReduce and YARN, which Hudi sends to each of its tasks."""
+
 HUDI_SETTINGS = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -68,7 +71,7 @@ def spark_session(
         settings["spark.driver.extraJavaOptions"] += " --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
         # Where Spark itself loads it from. As a package of Spark's it would come by another class loader, which not
         # every thread of Hudi's looks into: Avro then remembers that Hudi's own records have no class.
-        class_paths.append(str(jar_of(HUDI_BUNDLE.format(version=hudi_version))))
+        class_paths += [str(_WITHOUT_DEFAULTS), str(jar_of(HUDI_BUNDLE.format(version=hudi_version)))]
     if class_paths:
         settings["spark.driver.extraClassPath"] = os.pathsep.join(class_paths)
     builder = SparkSession.builder.appName("rli-tests")
