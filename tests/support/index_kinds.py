@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
+from zlib import crc32
 
 import pytest
 
@@ -83,13 +84,28 @@ MERGE_ON_READ = {f"{name}-logs": replace(kind, table_type=TableType.MERGE_ON_REA
 MERGE_ON_READ["record-logs"] = replace(MERGE_ON_READ["record-logs"], version=9)
 
 
+Test = TypeVar("Test", bound=Callable[..., object])
+
+
 def _on(names: Iterable[str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("kind", [pytest.param(ALL_KINDS[name], id=name) for name in names])
 
 
 with_metadata_kinds = _on(ALL_KINDS)
-# CI tries one of the kinds in the metadata table: they differ in their scope alone.
-every_kind = _on(in_ci([*KINDS, "metadata"], of=ALL_KINDS))
+
+_IN_TURN: Final = (
+    ("record", "simple", "global-bloom", "consistent-bucket", "metadata"),
+    ("record-partition", "global-simple", "bloom", "bucket"),
+)
+"""Each with a store, files, filters and hashes, and with both scopes."""
+
+
+def every_kind(test: Test) -> Test:
+    """Run a test with each kind in ``make soak``. In CI half of the tests run with one half of the kinds, the others with the other."""
+    few = _IN_TURN[crc32(test.__name__.encode()) % len(_IN_TURN)]
+    return _on(in_ci(few, of=ALL_KINDS))(test)
+
+
 # For what follows the folders, or commits that have left the timeline: a metadata table tells of files, and keeps commits.
 kinds_without_metadata_table = _on(KINDS)
 
