@@ -19,7 +19,7 @@ from tests.support.tables import check_stored, records
 
 pytestmark = pytest.mark.crash
 
-_EVERY: Final = 5
+_EVERY: Final = 7
 
 _KINDS: Final = ALL_KINDS | MERGE_ON_READ
 
