@@ -67,7 +67,7 @@ def run(folder: Path, *arguments: str, warnings: str = "error") -> subprocess.Co
 
 
 def example(name: str) -> Any:
-    return pytest.param(name, marks=[pytest.mark.spark] if name in IN_SPARK else [])
+    return pytest.param(name, marks=[pytest.mark.spark, pytest.mark.one_spark] if name in IN_SPARK else [])
 
 
 @pytest.mark.parametrize("name", [example(name) for name in SHOWN])

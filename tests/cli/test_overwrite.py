@@ -43,6 +43,7 @@ def test_files_or_partitions_to_drop(rli: Rli, trips: str, tmp_path: Path) -> No
 
 
 @pytest.mark.spark
+@pytest.mark.one_spark
 @pytest.mark.slow
 def test_spark_overwrites_and_drops(rli: Rli, trips: str, tmp_path: Path) -> None:
     (tmp_path / "bergen.jsonl").write_text('{"id": "n1", "city": "Bergen", "ts": 1, "fare": 1.0}\n')

@@ -18,6 +18,7 @@ from rli.write.operations.upsert import upsert as upsert_frame
 from rli_spark.streams import batch_writer
 from tests.crash.writes import die
 from tests.support.children import was_killed
+from tests.support.lanes import first_on_every_spark
 from tests.support.soak import EVERY_POINT
 from tests.support.spark_drivers import Door, door_of, joined_session
 from tests.support.tables import check_stored, records, rows_of
@@ -101,7 +102,7 @@ def await_end_of_streams(spark: SparkSession) -> None:
             query.awaitTermination()
 
 
-@pytest.mark.parametrize("step", STEPS if EVERY_POINT else FEW)
+@pytest.mark.parametrize("step", first_on_every_spark(STEPS if EVERY_POINT else FEW))
 def test_stream_writes_batch_exactly_once(spark: SparkSession, tmp_path: Path, step: str) -> None:
     # Without an ordering column the later write wins, so a batch that is written again shows.
     table = create_table(tmp_path / "table", record_key="id", partition_by="city")
@@ -109,7 +110,7 @@ def test_stream_writes_batch_exactly_once(spark: SparkSession, tmp_path: Path, s
 
 
 @pytest.mark.invariant("P38")
-@pytest.mark.parametrize("step", STEPS if EVERY_POINT else [Step.WRITTEN, Step.FINISHED])
+@pytest.mark.parametrize("step", first_on_every_spark(STEPS if EVERY_POINT else [Step.WRITTEN, Step.FINISHED]))
 def test_state_tagged_stream_writes_exactly_once(spark: SparkSession, tmp_path: Path, step: str) -> None:
     table = create_table(tmp_path / "table", record_key="id", partition_by="city", index="global-simple:")
     check_exactly_once(spark, tmp_path, table, state_stream, step)

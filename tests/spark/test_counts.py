@@ -85,8 +85,9 @@ def test_counts_by_spark_add_up(spark: SparkSession, tmp_path: Path, kind: str, 
     theirs.close()
 
 
-@pytest.mark.parametrize("worker", ["driver", "tasks"])
-@pytest.mark.parametrize("parts", [1, 7])
+@pytest.mark.parametrize(
+    ("worker", "parts"), first_on_every_spark([("tasks", 7), ("driver", 1), ("driver", 7), ("tasks", 1)])
+)
 def test_repeats_of_a_frame_are_known(spark: SparkSession, table: rli.Table, worker: str, parts: int) -> None:
     first = table.upsert(records(*FIRST), transaction=("job", 1))
     with written_by(spark, worker):

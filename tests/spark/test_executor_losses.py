@@ -41,6 +41,7 @@ def test_upsert_in_files_survives_losses(cluster: OrderedProcess) -> None:
 
 
 @pytest.mark.invariant("P19")
+@pytest.mark.one_spark
 def test_load_survives_lost_executors(cluster: OrderedProcess) -> None:
     assert cluster.order("load") == {**EXACTLY_ONCE, "counts": [ROWS, 0, 0, 0]}
 

@@ -25,7 +25,7 @@ from tests.support.tables import assert_nothing_left_over, rows_of
 pytestmark = [pytest.mark.spark, pytest.mark.invariant("P46")]
 
 INDEXES = ["lmdb://{folder}/index", "lmdb://{folder}/index?scope=partition", "global-simple:", "bucket:?buckets=3"]
-IN_DRIVER = pytest.mark.parametrize("in_driver", [0, 1 << 24], ids=["tasks", "driver"])
+IN_DRIVER = pytest.mark.parametrize("in_driver", first_on_every_spark([0, 1 << 24]), ids=["tasks", "driver"])
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -186,7 +186,9 @@ def rocksdb(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("rocksdb")
-@pytest.mark.parametrize(("index", "tag_by"), [(INDEXES[0], "index"), ("global-simple:", "state")])
+@pytest.mark.parametrize(
+    ("index", "tag_by"), first_on_every_spark([(INDEXES[0], "index"), ("global-simple:", "state")])
+)
 def test_streams_merge_their_batches(spark: SparkSession, tmp_path: Path, index: str, tag_by: str) -> None:
     table, other = create(tmp_path / "spark", index), create(tmp_path / "local", index)
     incoming = tmp_path / "incoming"

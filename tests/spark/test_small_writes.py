@@ -22,6 +22,7 @@ from rli_spark.planning.parallelism import Parallelism
 from rli_spark.planning.resources import SMALL_WRITE_BYTES, resources_of, size_of_results
 from rli_spark.requests.request_parts import Parts
 from rli_spark.requests.small_frames import rows_of_small
+from tests.support.lanes import first_on_every_spark
 from tests.support.spark import REPOSITORY, small_writes
 from tests.support.spark_writes import delete_within, upsert_within
 from tests.support.tables import assert_nothing_left_over, records, rows_of
@@ -95,12 +96,15 @@ def test_a_log_tells_where_writes_run(spark: SparkSession, table: rli.Table, cap
 
 @pytest.mark.parametrize(
     ("limits", "is_by_tasks"),
-    [
-        (Limits(local_cores=0, tasks_like_driver=1, rewritten_bytes=0), True),
-        (Limits(local_cores=0, tasks_like_driver=1, rewritten_bytes=1 << 20), False),
-        (Limits(local_cores=0, tasks_like_driver=1, file_groups=0), True),
-        (Limits(local_cores=0, tasks_like_driver=1, file_groups=1), False),
-    ],
+    first_on_every_spark(
+        [
+            (Limits(local_cores=0, tasks_like_driver=1, rewritten_bytes=0), True),
+            (Limits(local_cores=0, tasks_like_driver=1, rewritten_bytes=1 << 20), False),
+            (Limits(local_cores=0, tasks_like_driver=1, file_groups=0), True),
+            (Limits(local_cores=0, tasks_like_driver=1, file_groups=1), False),
+        ],
+        2,
+    ),
 )
 def test_many_or_large_files_use_tasks(
     spark: SparkSession, table: rli.Table, limits: Limits, *, is_by_tasks: bool
@@ -238,7 +242,7 @@ def test_cluster_driver_reads_no_row_files(spark: SparkSession, table: rli.Table
     assert [row["v"] for row in rows_of(table)] == [2.0, 2.0, 1.0, 1.0, 2.0]
 
 
-@pytest.mark.parametrize("index", ["simple:", "global-bloom:"])
+@pytest.mark.parametrize("index", first_on_every_spark(["simple:", "global-bloom:"]))
 @pytest.mark.parametrize("limit", [0, 1 << 24])
 def test_large_tables_are_searched_by_tasks(spark: SparkSession, tmp_path: Path, index: str, limit: int) -> None:
     limits = Limits(searched_bytes=limit)

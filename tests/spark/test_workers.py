@@ -67,6 +67,7 @@ def test_tasks_share_the_workers_of_frames(spark: SparkSession) -> None:
     assert "SPARK_SIMPLIFIED_TRACEBACK" not in spark.sparkContext.environment
 
 
+@pytest.mark.one_spark
 def test_executors_without_rli_are_refused(tmp_path: Path) -> None:
     bare = tmp_path / "python3"
     # Without its site packages; Spark itself brings what its workers need to start.
