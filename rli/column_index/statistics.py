@@ -32,7 +32,7 @@ def files_that_may_match(
     """
     found = statistics_by_column(reader, columns_with_statistics(predicate, schema), files)
     bounds = {name: bounds_of_files(one, schema.field(name).type) for name, one in found.items()}
-    return may_match(predicate, _ByColumn(len(files), bounds)).tolist()
+    return may_match(predicate, ByColumn(len(files), bounds)).tolist()
 
 
 def partitions_that_may_match(
@@ -48,12 +48,12 @@ def partitions_that_may_match(
     # Every file has statistics of this column, and no null in it.
     of_all = found[COMMIT_TIME]
     bounds = {name: bounds_of_partitions(found[name], of_all, schema.field(name).type) for name in columns}
-    keep = may_match(predicate, _ByColumn(len(partitions), bounds))
+    keep = may_match(predicate, ByColumn(len(partitions), bounds))
     return [path for path, is_kept in zip(partitions, keep, strict=True) if is_kept]
 
 
 @dataclass(frozen=True, slots=True)
-class _ByColumn:
+class ByColumn:
     """The bounds of columns in some files or partitions.
 
     Attributes:

@@ -90,6 +90,40 @@ def bounds_of_partitions(statistics: pa.RecordBatch, of_all: pa.RecordBatch, kin
     return _bounds(statistics, kind, has_ends, ~is_whole)
 
 
+def stored_type(kind: pa.DataType) -> pa.DataType:
+    """The type in which an index on an expression stores bounds of a type: version 1 does not tell the unit of a time."""
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+        return pa.int64()
+    return pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else kind
+
+
+def bounds_of_values(statistics: pa.RecordBatch, kind: pa.DataType, *, trusts_all: bool) -> ColumnBounds:
+    """What an index on an expression proves of files.
+
+    rli writes as many uncompressed bytes as bytes; Hudi twice as many, and its number of values is without nulls.
+
+    Args:
+        statistics: as ``statistics_columns`` gives them, a row for each file.
+        kind: the type of the expression.
+        trusts_all: whether what Hudi has written counts, too.
+    """
+    rows, nulls, sizes = (statistics[name] for name in ("valueCount", "nullCount", "totalSize"))
+    is_ours = pc.fill_null(pc.equal(sizes, statistics["totalUncompressedSize"]), False).to_numpy(zero_copy_only=False)
+    is_known = pc.and_(rows.is_valid(), nulls.is_valid()).to_numpy(zero_copy_only=False)
+    is_counted = is_known & (is_ours | trusts_all)
+    stored = stored_type(kind)
+    least, greatest = (_typed(statistics, name, stored, is_counted) for name in ("minValue", "maxValue"))
+    # Both or none.
+    is_proven = pc.and_(least.is_valid(), greatest.is_valid())
+    low, high = (_as_type(pc.if_else(is_proven, end, None), kind).cast(bound_type(kind)) for end in (least, greatest))
+    has_no_values = is_counted & is_ours & (_numbers(rows) == _numbers(nulls))
+    return ColumnBounds(low, high, ~is_counted | (_numbers(nulls) != 0), ~has_no_values)
+
+
+def _as_type(bounds: pa.Array, kind: pa.DataType) -> pa.Array:
+    return bounds if bounds.type == kind else bounds.view(kind)
+
+
 def _counts(statistics: pa.RecordBatch) -> tuple[Truths, Numbers, Numbers]:
     """Whether the file's footer had statistics of the column; the number of nulls; the number of values, nulls included.
 

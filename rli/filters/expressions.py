@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -49,31 +50,65 @@ class _Options:
 
 _Operand: TypeAlias = Predicate | _Field | pa.Scalar | _Options
 
+Shape: TypeAlias = tuple[tuple[str, str], ...]
+"""An expression in parts, in prefix order, with its constants: two expressions of one shape have the same values."""
 
-def known_part(expression: pc.Expression) -> Predicate:
-    """A predicate of the meaning of an expression; parts whose meaning is not known here are unknown."""
+_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, struct.error, pa.ArrowException)
+
+
+def known_part(expression: pc.Expression, named: Mapping[Shape, str] = MappingProxyType({})) -> Predicate:
+    """A predicate of the meaning of an expression; parts whose meaning is not known here are unknown.
+
+    Args:
+        expression: the expression.
+        named: shapes of parts that count as columns, and the names of these.
+    """
     try:
-        whole = _parsed(SerialisedExpression.of(expression))
+        whole = _parsed(SerialisedExpression.of(expression), named)
         return Unknown() if _is_deep(whole) else whole
-    except (ValueError, LookupError, TypeError, AttributeError, struct.error, pa.ArrowException):
+    except _UNREADABLE:
         return Unknown()
 
 
-def _parsed(serialised: SerialisedExpression) -> Predicate:
+def shape_of(expression: pc.Expression) -> Shape | None:
+    """The shape of an expression; None if it cannot be told."""
+    try:
+        serialised = SerialisedExpression.of(expression)
+        return tuple(_part(kind, text, serialised) for kind, text in serialised.tokens)
+    except _UNREADABLE:
+        return None
+
+
+def _part(kind: str, text: str, serialised: SerialisedExpression) -> tuple[str, str]:
+    """A token, with the constant itself in place of its number."""
+    if kind not in ("literal", "options"):
+        return kind, text
+    constant = serialised.constant(text)
+    return kind, f"{constant.type} {constant.as_py()!r}"
+
+
+def _parsed(serialised: SerialisedExpression, named: Mapping[Shape, str]) -> Predicate:
     """Reads the tokens of an expression from the first to the last, without recursion."""
-    # Names of the calls that are open, and what each of them has been given so far.
-    calls: list[tuple[str, list[_Operand]]] = [("", [])]
-    tokens = iter(serialised.tokens)
-    for kind, text in tokens:
+    # Names of the calls that are open, where each begins, and what it has been given so far.
+    calls: list[tuple[str, int, list[_Operand]]] = [("", 0, [])]
+    parts: Shape = tuple(_part(*token, serialised) for token in serialised.tokens) if named else ()
+    tokens = enumerate(serialised.tokens)
+    following = (token for _, token in tokens)
+    for place, (kind, text) in tokens:
         if kind == "call":
-            calls.append((text, []))
+            calls.append((text, place, []))
         elif kind == "end":
-            name, operands = calls.pop()
-            calls[-1][1].append(_CALLS[name](*operands) if name in _CALLS else Unknown())
+            name, begin, operands = calls.pop()
+            column = named.get(parts[begin : place + 1])
+            calls[-1][2].append(_of_call(name, operands) if column is None else _Field((column,)))
         else:
-            calls[-1][1].append(_operand(kind, text, serialised, tokens))
-    ((_, (whole,)),) = calls
+            calls[-1][2].append(_operand(kind, text, serialised, following))
+    ((_, _, (whole,)),) = calls
     return _as_predicate(whole)
+
+
+def _of_call(name: str, operands: list[_Operand]) -> Predicate:
+    return _CALLS[name](*operands) if name in _CALLS else Unknown()
 
 
 def _operand(kind: str, text: str, serialised: SerialisedExpression, following: Iterator[tuple[str, str]]) -> _Operand:

@@ -5,6 +5,7 @@ A function of null is null, but for ``coalesce`` and ``nullif``. Parts of a time
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -101,11 +102,13 @@ def _time(name: str, operand: Value) -> Value:
     return operand
 
 
-def _part_of_time(name: str, function: Callable[..., Any], operands: Sequence[Value], guard: Guard) -> Value:
+def _part_of_time(
+    name: str, function: Callable[..., Any], operands: Sequence[Value], guard: Guard, **options: Any
+) -> Value:
     time = _time(name, operands[0])
     if name in ("hour", "minute", "second") and pa.types.is_date(time.kind):
         time = cast(time, pa.timestamp("s"), guard)
-    return applied(function, time)
+    return applied(function, time, **options)
 
 
 def _truncated(operands: Sequence[Value], _: Guard) -> Value:
@@ -115,6 +118,47 @@ def _truncated(operands: Sequence[Value], _: Guard) -> Value:
         raise ValueError(f"date_trunc takes one of {', '.join(_UNITS)} first, in quotes")
     return applied(pc.floor_temporal, _time("date_trunc", operands[1]), unit=unit.lower())
 
+
+def _formatted(name: str, operands: Sequence[Value], guard: Guard) -> Value:
+    """A time, or for ``from_unixtime`` seconds since 1970, as a string in a pattern of Java."""
+    pattern = _pattern(name, operands[1]) if len(operands) > 1 else _SECONDS_PATTERN
+    time = operands[0]
+    if name == "from_unixtime":
+        if not pa.types.is_integer(time.kind):
+            raise ValueError(f"from_unixtime takes seconds as a whole number: type={time.kind}")
+        time = cast(cast(time, pa.int64(), guard), pa.timestamp("s", "UTC"), guard)
+    else:
+        time = _part_of_time("second", pc.floor_temporal, [time], guard, unit="second")
+        time = cast(time, pa.timestamp("s", time.kind.tz), guard)
+    return applied(pc.strftime, time, format=_strftime_form(name, pattern))
+
+
+def _pattern(name: str, operand: Value) -> str:
+    value = None if operand.constant is None else operand.constant.as_py()
+    if isinstance(value, str):
+        return value
+    raise ValueError(f"{name} takes a pattern as its second argument, in quotes")
+
+
+def _strftime_form(name: str, pattern: str) -> str:
+    """A pattern of Java as ``strftime`` has it."""
+    parts = [found.group() for found in _PATTERN_PART.finditer(pattern)]
+    unknown = [part for part in parts if part[0].isalpha() and part not in _PATTERNS]
+    if unknown or pattern.count("'") % 2:
+        raise ValueError(
+            f"{name} takes a pattern of {', '.join(_PATTERNS)}, of signs, and of letters in quotes: pattern={pattern!r}"
+        )
+    return "".join(_PATTERNS.get(part) or _as_it_is(part) for part in parts)
+
+
+def _as_it_is(part: str) -> str:
+    unquoted = part[1:-1] or "'" if part[0] == "'" else part
+    return unquoted.replace("%", "%%")
+
+
+_SECONDS_PATTERN: Final = "yyyy-MM-dd HH:mm:ss"
+_PATTERNS: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+_PATTERN_PART: Final = re.compile(r"'[^']*'|(?P<letter>[A-Za-z])(?P=letter)*|[^A-Za-z']+")
 
 _FUNCTIONS: Final[dict[str, tuple[Function, int, int | None]]] = {
     "nullif": (_null_if, 2, 2),
@@ -139,5 +183,7 @@ _FUNCTIONS: Final[dict[str, tuple[Function, int, int | None]]] = {
     "minute": (partial(_part_of_time, "minute", pc.minute), 1, 1),
     "second": (partial(_part_of_time, "second", pc.second), 1, 1),
     "date_trunc": (_truncated, 2, 2),
+    "date_format": (partial(_formatted, "date_format"), 2, 2),
+    "from_unixtime": (partial(_formatted, "from_unixtime"), 1, 2),
 }
 """Name → function, least and greatest number of arguments."""

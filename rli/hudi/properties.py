@@ -51,6 +51,10 @@ class Key:
     BASE_FILE_FORMAT: Final = "hoodie.table.base.file.format"
     METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
     METADATA_PARTITIONS_INFLIGHT: Final = "hoodie.table.metadata.partitions.inflight"
+    OWN_METADATA_PARTITIONS: Final = "rli.metadata.partitions"
+    OWN_METADATA_PARTITIONS_INFLIGHT: Final = "rli.metadata.partitions.inflight"
+    """Partitions beside those of Hudi, which Hudi does not know and so must not list."""
+
     CREATE_SCHEMA: Final = "hoodie.table.create.schema"
     CDC: Final = "hoodie.table.cdc.enabled"
     BOOTSTRAP_BASE_PATH: Final = "hoodie.bootstrap.base.path"
@@ -108,7 +112,8 @@ class TableProperties:
         url_encode: whether special characters in partition values are percent-encoded.
         populate_meta_fields: whether the meta columns hold values.
         base_file_format: in capitals.
-        metadata_partitions: partitions of the metadata table that readers rely on; empty if it is off.
+        metadata_partitions: partitions of the metadata table that readers rely on, with those that Hudi does not know; empty
+            if it is off.
         metadata_partitions_inflight: those that are being built: writers keep them, readers do not use them.
         timeline_path: folder of the timeline of layout 2, below ``.hoodie``.
         create_schema: Avro schema from the table's creation; None where it was not kept.
@@ -162,8 +167,10 @@ class TableProperties:
             url_encode=_flag(raw, Key.URL_ENCODE, default=False),
             populate_meta_fields=_flag(raw, Key.POPULATE_META_FIELDS, default=True),
             base_file_format=(raw.get(Key.BASE_FILE_FORMAT) or "PARQUET").upper(),
-            metadata_partitions=_fields(raw, Key.METADATA_PARTITIONS),
-            metadata_partitions_inflight=_fields(raw, Key.METADATA_PARTITIONS_INFLIGHT),
+            metadata_partitions=_partitions(raw, Key.METADATA_PARTITIONS, Key.OWN_METADATA_PARTITIONS),
+            metadata_partitions_inflight=_partitions(
+                raw, Key.METADATA_PARTITIONS_INFLIGHT, Key.OWN_METADATA_PARTITIONS_INFLIGHT
+            ),
             timeline_path=raw.get(Key.TIMELINE_PATH) or "timeline",
             create_schema=raw.get(Key.CREATE_SCHEMA) or None,
             raw=dict(raw),
@@ -193,6 +200,12 @@ class TableProperties:
     def is_set(self, key: str) -> bool:
         """Whether a flag is there and true."""
         return _flag(self.raw, key, default=False)
+
+
+def _partitions(raw: Mapping[str, str], key: str, own: str) -> tuple[str, ...]:
+    hudis = _fields(raw, key)
+    # Where Hudi has removed the metadata table, the others are gone with it.
+    return (*hudis, *_fields(raw, own)) if raw.get(Key.METADATA_PARTITIONS) else hudis
 
 
 def new_table_properties(

@@ -21,13 +21,13 @@ class Contents:
         live: partition path → the file slices that readers read after the change, as far as they were there before it; None if
             log files of the change add to them.
         locations: makes the change of the record index.
-        secondary: makes the change of each secondary index, by its partition.
+        of_columns: makes the change of each secondary index and of each index on an expression, by its partition.
     """
 
     files: FileChanges
     live: Mapping[str, Sequence[FileSlice] | None]
     locations: Callable[[], Sequence[PartitionChange]]
-    secondary: Mapping[str, Callable[[], PartitionChange]]
+    of_columns: Mapping[str, Callable[[], PartitionChange]]
 
     def changes(self, partition: str, statistics: LiveStatistics) -> Iterator[PartitionChange]:
         """What the change means in one partition of the metadata table that is kept.
@@ -48,5 +48,5 @@ class Contents:
                 yield partition_statistics(live, statistics.columns)
             case PartitionKind.RECORD_INDEX:
                 yield from self.locations()
-            case _ if partition in self.secondary:
-                yield self.secondary[partition]()
+            case _ if partition in self.of_columns:
+                yield self.of_columns[partition]()

@@ -20,6 +20,7 @@ from rli.errors import UnsupportedTableError
 from rli.hudi.file_names import is_log_file
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.metadata.groups import placed_groups
+from rli.hudi.metadata.index_definitions import IndexDefinition
 from rli.hudi.metadata.keys import (
     PARTITION_LIST_KEY,
     bloom_filter_key,
@@ -33,6 +34,7 @@ from rli.hudi.metadata.record_index import location_cells
 from rli.hudi.metadata.records import ColumnStatistics, FileList, ListedFile, MetadataRecord, RecordLocation
 from rli.metadata_table.base_file_records import BaseFileRecords, base_file_records
 from rli.metadata_table.cell_sorter import CellSorter
+from rli.metadata_table.expression_entries import kept_expressions
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.metadata_table.partition_statistics import merged_over_files
 from rli.metadata_table.secondary_entries import SecondaryEntries
@@ -46,6 +48,7 @@ _GROUPS: Final[Mapping[str, int]] = {
     PartitionKind.PARTITION_STATS: 1,
     PartitionKind.BLOOM_FILTERS: 4,
 }
+_GROUPS_OF_EXPRESSION: Final = 2
 """File groups of a new partition, as Hudi makes by default."""
 
 _LEAST_GROUPS_OF_RECORD_INDEX: Final = 10
@@ -68,12 +71,14 @@ class InitialRecords:
         columns: that have statistics.
         is_index_partitioned: whether each partition of the table has file groups of its own in the record index.
         secondary: partition of a secondary index → the column that it is of.
+        definitions: of indexes on expressions, by their partitions.
     """
 
     snapshot: Snapshot
     columns: IndexedColumns
     is_index_partitioned: bool = False
     secondary: Mapping[str, str] = field(default_factory=dict)
+    definitions: Mapping[str, IndexDefinition] = field(default_factory=dict)
 
     def add_to(self, sorters: Mapping[str, CellSorter], on_file: Callable[[], None] = lambda: None) -> None:
         """Give the cells of some partitions to their sorters, by the ids of file groups.
@@ -97,11 +102,18 @@ class InitialRecords:
                 on_file()
         for partition, column in self.secondary.items():
             self._add_entries(partition, column, sorters[partition], on_file)
+        schema = self.snapshot.schema
+        for partition, entries in kept_expressions(self.definitions, self.definitions, self.snapshot, schema).items():
+            for cells in entries.cells_of(self._live):
+                _share_out(partition, cells, self.file_ids(partition), sorters[partition])
+                on_file()
 
     def file_ids(self, kind: str) -> list[str]:
         """All file groups of a new partition, also those that get no cells."""
         if kind in self.secondary:
             return [file_id(kind, number) for number in range(groups_of_record_index(self._rows))]
+        if kind in self.definitions:
+            return [file_id(kind, number) for number in range(_GROUPS_OF_EXPRESSION)]
         if kind != PartitionKind.RECORD_INDEX:
             return [file_id(kind, number) for number in range(_GROUPS[kind])]
         return [file_id(kind, number, path) for path, count in self._groups_of_index.items() for number in range(count)]
@@ -111,7 +123,8 @@ class InitialRecords:
         base_files = [name for files in self._files.values() for name in files if not is_log_file(name)]
         footers = 0 if _FROM_FOOTERS.isdisjoint(kinds) else len(base_files)
         scans = len(self.secondary) + (PartitionKind.RECORD_INDEX in kinds)
-        return footers + len(self._live) * scans
+        computed = sum(one.base is not None for one in self._live) * len(self.definitions)
+        return footers + len(self._live) * scans + computed
 
     @cached_property
     def _files(self) -> Mapping[str, Mapping[str, int]]:

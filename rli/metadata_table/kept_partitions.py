@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.metadata.index_definitions import IndexDefinition
-from rli.hudi.metadata.partitions import PartitionKind, kind_of
+from rli.hudi.metadata.partitions import PartitionKind, is_of_expression, is_own, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.timeline.instant import Action
 from rli.metadata_table.indexed_columns import IndexedColumns
@@ -91,7 +91,7 @@ def _why_not(name: str, reader: MetadataTableReader, definitions: Mapping[str, I
     kind, definition = kind_of(name), definitions.get(name)
     if kind is PartitionKind.SECONDARY_INDEX and PartitionKind.RECORD_INDEX not in reader.partitions:
         return "the metadata table has no record index"
-    if kind not in {*KEPT_KINDS, PartitionKind.SECONDARY_INDEX}:
+    if kind not in {*KEPT_KINDS, PartitionKind.SECONDARY_INDEX} and not is_of_expression(name):
         return "rli does not keep partitions of this kind"
     is_global = definition is None or not definition.is_partitioned
     if kind is PartitionKind.RECORD_INDEX and is_global and scope is Scope.PARTITION:
@@ -103,8 +103,8 @@ def _why_not(name: str, reader: MetadataTableReader, definitions: Mapping[str, I
     except UnsupportedTableError as error:
         return str(error)
     except CorruptTableError:
-        # An indexer has only announced it.
-        if name in reader.partitions:
+        # An indexer has only announced it; or Hudi has built the metadata table anew, and does not know of it.
+        if name in reader.partitions and not is_own(name):
             raise
         return "it has no file groups yet"
     return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import readable_journals
-from rli.hudi.metadata.index_definitions import load_index_definitions
+from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.schema import schema_text_of
@@ -21,6 +21,7 @@ from rli.hudi.timeline.instant import new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.contents import Contents
 from rli.metadata_table.deltacommit import Deltacommit
+from rli.metadata_table.expression_entries import ExpressionEntries, kept_expressions, why_expression_not_kept
 from rli.metadata_table.file_changes import FileChanges, data_files
 from rli.metadata_table.group_logs import LogWriter
 from rli.metadata_table.indexed_columns import IndexedColumns
@@ -35,6 +36,11 @@ from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
 _OF_KEYS: Final = frozenset({PartitionKind.RECORD_INDEX, PartitionKind.SECONDARY_INDEX})
+_WHY_NOT_KEPT: Final[Mapping[PartitionKind | None, Callable[[IndexDefinition | None, pa.Schema | None], str]]] = {
+    PartitionKind.SECONDARY_INDEX: why_not_kept,
+    PartitionKind.EXPRESSION_INDEX: why_expression_not_kept,
+    PartitionKind.OWN_EXPRESSION_INDEX: why_expression_not_kept,
+}
 _WITH_COLUMNS: Final = frozenset({PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS})
 
 
@@ -108,7 +114,9 @@ class Upkeep:
         # A compaction changes no record.
         changed = kept if change.operation != COMPACT else KeptPartitions(())
         secondary = self._secondary(changed, lambda entries: entries.of_write(instant, change))
-        return self._upkept(instant, kept, Contents(files, left, self._locations(placed, journals), secondary))
+        expressions = self._expressions(kept, lambda entries: entries.of_write(instant, change, left.keys()))
+        locations = self._locations(placed, journals)
+        return self._upkept(instant, kept, Contents(files, left, locations, {**secondary, **expressions}))
 
     def _left(self, slices: Iterable[FileSlice], instant: str, change: TableChange) -> Iterator[FileSlice]:
         """What readers still read of some slices after a write: of those with a new base file, the log files behind that."""
@@ -143,7 +151,10 @@ class Upkeep:
         secondary = self._secondary(
             kept, lambda entries: PartitionChange(entries.partition, [*entries.cells_of(brought_back)])
         )
-        return self._upkept(instant, kept, Contents(files, live, self._locations(put_back, undone), secondary), attempt)
+        gone = data_files(change.removed)
+        expressions = self._expressions(kept, lambda entries: entries.of_service(gone, live.keys()))
+        locations = self._locations(put_back, undone)
+        return self._upkept(instant, kept, Contents(files, live, locations, {**secondary, **expressions}), attempt)
 
     def _touched(self, change: TableChange, undone: Sequence[Sequence[Journal]]) -> set[str]:
         """The partitions of the table in which a table service changes the live files."""
@@ -163,9 +174,9 @@ class Upkeep:
         """What becomes of the partitions with every change."""
         kept = KeptPartitions.of(self._reader, self._definitions, self._scope)
         reasons = {
-            name: why_not_kept(self._definitions.get(name), self._schema_after)
+            name: why(self._definitions.get(name), self._schema_after)
             for name in kept.kept
-            if kind_of(name) is PartitionKind.SECONDARY_INDEX
+            if (why := _WHY_NOT_KEPT.get(kind_of(name)))
         }
         return kept.without({name: reason for name, reason in reasons.items() if reason})
 
@@ -191,6 +202,13 @@ class Upkeep:
     ) -> dict[str, Callable[[], PartitionChange]]:
         """What makes the changes of the secondary indexes that are kept."""
         found = kept_entries(kept.kept, self._definitions, self._snapshot, self._schema_after)
+        return {name: partial(change_of, entries) for name, entries in found.items()}
+
+    def _expressions(
+        self, kept: KeptPartitions, change_of: Callable[[ExpressionEntries], PartitionChange]
+    ) -> dict[str, Callable[[], PartitionChange]]:
+        """What makes the changes of the indexes on expressions that are kept."""
+        found = kept_expressions(kept.kept, self._definitions, self._snapshot, self._schema_after)
         return {name: partial(change_of, entries) for name, entries in found.items()}
 
     def _undoing(self, change: TableChange) -> tuple[KeptPartitions, list[list[Journal]]]:

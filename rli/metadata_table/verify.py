@@ -16,7 +16,8 @@ from rli.hudi.file_names import is_log_file
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
-from rli.hudi.metadata.records import Bound, ColumnStatistics
+from rli.hudi.metadata.record_codec import decode_record
+from rli.hudi.metadata.records import Bound, ColumnStatistics, MetadataRecord
 from rli.hudi.metadata.statistic_values import bound_value
 from rli.hudi.metadata.views import (
     DataFile,
@@ -29,6 +30,7 @@ from rli.hudi.metadata.views import (
     sizes_by_partition,
 )
 from rli.metadata_table.base_file_records import BaseFileRecords, base_file_records
+from rli.metadata_table.expression_entries import is_ours, kept_expressions
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.metadata_table.initial_records import visible_files
 from rli.metadata_table.partition_statistics import merged_over_files
@@ -100,6 +102,7 @@ class Verification:
             if kind in self._reader.partitions:
                 yield from check()
         yield from self._secondary_indexes()
+        yield from self._indexes_on_expressions()
 
     @cached_property
     def _stored(self) -> dict[str, dict[str, int]]:
@@ -216,6 +219,22 @@ class Verification:
                 known = self._reader.lookup(partition, keys)["key"]
                 for key in keys.filter(pc.invert(pc.is_in(keys.cast(pa.binary()), value_set=known))).to_pylist():
                     yield Difference(partition, key, Fault.ABSENT, f"table={file_slice.group}")
+
+    def _indexes_on_expressions(self) -> Iterator[Difference]:
+        # A file of which nothing is kept is read.
+        snapshot = self._snapshot
+        found = kept_expressions(self._reader.partitions, self._definitions, snapshot, snapshot.schema)
+        for partition, entries in found.items():
+            for expected in entries.cells_of(snapshot.slices.values()):
+                kept = self._reader.lookup(partition, expected["key"])
+                for value, true in zip(kept["value"].to_pylist(), expected["value"].to_pylist(), strict=False):
+                    stored, record = decode_record(value), decode_record(true)
+                    if stored != record and is_ours(stored):
+                        yield Difference(partition, _name_of(record), Fault.WRONG, f"table={record} metadata={stored}")
+
+
+def _name_of(record: MetadataRecord) -> str:
+    return (record.file_name or "") if isinstance(record, ColumnStatistics) else "bloom filter"
 
 
 def _misplaced(keys: pa.Array, found: pa.RecordBatch, group: FileGroupId) -> Iterator[Difference]:

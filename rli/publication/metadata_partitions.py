@@ -18,14 +18,15 @@ from rli.errors import CorruptTableError
 from rli.hudi.java_properties import format_properties
 from rli.hudi.metadata.index_definitions import (
     DEFAULT_PATH,
+    OWN_PATH,
     PATH_KEY,
     IndexDefinition,
+    definitions_at,
     definitions_path,
     format_index_definitions,
-    load_index_definitions,
 )
 from rli.hudi.metadata.metadata_files import metadata_layout
-from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
+from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind, is_own
 from rli.hudi.properties import PROPERTIES_PATH, Key
 from rli.hudi.timeline.instant import Action
 from rli.publication.metadata_files import ReplacesFiles, bring_into_place, flush_waiting
@@ -138,8 +139,10 @@ def _change_properties(
     present, built = present - {*unlisted} | {*listed}, built - {*unlisted} - {*listed} | {*inflight}
     changed = properties.changed(
         {
-            Key.METADATA_PARTITIONS: _SEPARATOR.join(sorted(present)) or None,
-            Key.METADATA_PARTITIONS_INFLIGHT: _SEPARATOR.join(sorted(built)) or None,
+            Key.METADATA_PARTITIONS: _joined(present, own=False),
+            Key.METADATA_PARTITIONS_INFLIGHT: _joined(built, own=False),
+            Key.OWN_METADATA_PARTITIONS: _joined(present, own=True),
+            Key.OWN_METADATA_PARTITIONS_INFLIGHT: _joined(built, own=True),
             **({PATH_KEY: properties.raw.get(PATH_KEY) or DEFAULT_PATH} if listed else {}),
         }
     )
@@ -147,16 +150,21 @@ def _change_properties(
         fence.replace(PROPERTIES_PATH, format_properties(changed.raw))
 
 
+def _joined(partitions: Iterable[str], *, own: bool) -> str | None:
+    """The partitions that Hudi knows, or the others, as a property lists them."""
+    return _SEPARATOR.join(sorted(name for name in partitions if is_own(name) == own)) or None
+
+
 def _change_definitions(fence: ReplacesFiles, added: Iterable[IndexDefinition], changed: Iterable[str]) -> None:
     """Put definitions of indexes in place of those that some partitions have."""
     table = fence.table.reloaded()
-    present = load_index_definitions(table.storage, table.properties)
-    kept = {name: definition for name, definition in present.items() if name not in {*changed}}
-    kept |= {definition.name: definition for definition in added}
-    path = definitions_path(table.properties)
-    if kept != present:
-        table.storage.make_folder(posixpath.dirname(path))
-        fence.replace(path, format_index_definitions(kept.values()))
+    for path, own in ((definitions_path(table.properties), False), (OWN_PATH, True)):
+        present = definitions_at(table.storage, path)
+        kept = {name: definition for name, definition in present.items() if name not in {*changed}}
+        kept |= {definition.name: definition for definition in added if is_own(definition.name) == own}
+        if kept != present:
+            table.storage.make_folder(posixpath.dirname(path))
+            fence.replace(path, format_index_definitions(kept.values()))
 
 
 def _delete_folders(fence: ReplacesFiles, partitions: Iterable[str], *, is_whole: bool) -> None:

@@ -6,28 +6,44 @@ from typing import Final
 
 import pyarrow as pa
 
+from rli.column_index.expressions import IndexedExpression
 from rli.errors import InvalidInputError, SchemaError, UnsupportedTableError
-from rli.hudi.metadata.index_definitions import load_index_definitions, secondary_index
+from rli.filters.value_expression import ValueExpression
+from rli.hudi.metadata.index_definitions import (
+    hudi_form,
+    index_of_expression,
+    load_index_definitions,
+    own_index_of_expression,
+    secondary_index,
+)
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.metadata_table.indexed_columns import IndexedColumns, chosen_columns
 from rli.metadata_table.secondary_entries import why_not_kept
 from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.services.metadata_births import NewPartitions
+from rli.telemetry import events
 from rli.view import paths
-from rli.view.column_indexes import ColumnIndex, IndexUse, NamedIndex, NamedIndexes, partition_of
+from rli.view.column_indexes import (
+    ColumnIndex,
+    IndexUse,
+    NamedIndex,
+    NamedIndexes,
+    WantedIndex,
+    partition_of,
+    partition_of_expression,
+)
 from rli.view.snapshot import Snapshot
 
 _FIRST_VERSION_OF_SECONDARY: Final = 9
 
 
-def partitions_for(name: str, using: IndexUse, column: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
+def partitions_for(name: str, index: WantedIndex, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
     """What an index on a column needs of the metadata table; None if all of it is there.
 
     Args:
         name: of the index.
-        using: what the index is made of.
-        column: that it is of.
+        index: what it is of and made of.
         snapshot: the table as it is now.
         scope: where a record key is unique.
 
@@ -36,6 +52,9 @@ def partitions_for(name: str, using: IndexUse, column: str, snapshot: Snapshot, 
         SchemaError: the table has no such column.
         UnsupportedTableError: the table can have no such index.
     """
+    using, column = index.using, index.column
+    if index.expression is not None:
+        return _of_expression(name, index, index.expression, snapshot, scope)
     if using is IndexUse.SECONDARY:
         return _secondary(partition_of(name, using), column, snapshot, scope)
     if using is IndexUse.BLOOM_FILTERS:
@@ -51,7 +70,7 @@ def partitions_without(index: ColumnIndex, snapshot: Snapshot, scope: Scope) -> 
         snapshot: the table as it is now.
         scope: where a record key is unique.
     """
-    if index.using is not IndexUse.COLUMN_STATS:
+    if index.using is not IndexUse.COLUMN_STATS or index.expression is not None:
         return None
     left = [column for column in _with_statistics(snapshot) if column not in index.columns]
     return _statistics_of(left, snapshot, scope) if left else None
@@ -93,7 +112,7 @@ def _secondary(partition: str, column: str, snapshot: Snapshot, scope: Scope) ->
             f"a column cannot have a secondary index: column={column} ({reason})",
             remedy="choose a column of strings, integers, dates or microseconds, or using='column_stats'",
         )
-    return NewPartitions([PartitionKind.RECORD_INDEX], scope, secondary=definition)
+    return NewPartitions([PartitionKind.RECORD_INDEX], scope, of_column=definition)
 
 
 def _why_no_secondary(snapshot: Snapshot, scope: Scope) -> str:
@@ -101,6 +120,39 @@ def _why_no_secondary(snapshot: Snapshot, scope: Scope) -> str:
     if properties.version < _FIRST_VERSION_OF_SECONDARY:
         return f"its version is {properties.version}, and Hudi has these indexes from version {_FIRST_VERSION_OF_SECONDARY} on"
     return "" if scope is Scope.GLOBAL else "its record keys are unique in their partition alone"
+
+
+def _of_expression(name: str, index: WantedIndex, text: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
+    properties, schema = snapshot.table.properties, snapshot.schema
+    if schema is None:
+        raise SchemaError(
+            f"the table has no columns yet: table={snapshot.table.location} expression={text!r}",
+            remedy="write records first, then create the index",
+        )
+    value = ValueExpression.of(text, schema)
+    if {*value.columns} != {(index.column,)}:
+        read = ", ".join(".".join(column) for column in value.columns)
+        raise InvalidInputError(
+            f"the expression is not one over the indexed column alone: expression={text!r} column={index.column} reads={read}",
+            remedy="name the column that the expression reads",
+        )
+    form = hudi_form(text, index.column) if properties.version >= _FIRST_VERSION_OF_SECONDARY else None
+    partition = partition_of_expression(name, is_own=form is None)
+    definition = (
+        own_index_of_expression(partition, index.column, index.using, text, str(value.kind))
+        if form is None
+        else index_of_expression(partition, index.column, index.using, form)
+    )
+    if IndexedExpression.of(definition, schema) is None:
+        raise InvalidInputError(
+            f"an index cannot hold such values: expression={text!r} type={value.kind} using={index.using}",
+            remedy="index an expression whose values have an order, or for bloom filters one of strings or integers",
+        )
+    if partition in properties.metadata_partitions:
+        return None
+    if form is not None and pa.types.is_string(value.kind) and schema.field(index.column).type == value.kind:
+        events.INDEX_MAY_HIDE_RECORDS.log(table=snapshot.table.location, partition=partition, column=index.column)
+    return NewPartitions([PartitionKind.FILES], scope, of_column=definition)
 
 
 def _for_bloom_filters(column: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from rli.errors import ConflictError, InvalidInputError, UnsupportedTableError
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
 from rli.hudi.metadata.metadata_files import metadata_layout
-from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.partitions import PartitionKind, is_of_expression
 from rli.hudi.metadata.statistic_values import StatisticsVersion
 from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.instant import new_instant_time
@@ -53,14 +53,14 @@ class NewPartitions:
         scope: where a record key is unique: with ``PARTITION`` the record index is partitioned, too.
         columns: that get statistics; None for the first 32 columns.
         replaced: those of the names that are built again, although they are there.
-        secondary: definition of a secondary index, which comes with the names; None for none.
+        of_column: definition of a secondary index, or of an index on an expression, which comes with the names; None for none.
     """
 
     names: Collection[str] | None
     scope: Scope
     columns: Sequence[str] | None = None
     replaced: frozenset[str] = frozenset()
-    secondary: IndexDefinition | None = None
+    of_column: IndexDefinition | None = None
 
     def kinds(self, version: int) -> list[str]:
         """The partitions with those that they need, in their order.
@@ -82,7 +82,7 @@ class NewPartitions:
             )
         wanted = {PartitionKind.FILES, *map(PartitionKind, self.names)}
         wanted |= {_NEEDS[kind] for kind in wanted if kind in _NEEDS}
-        own = [] if self.secondary is None else [self.secondary.name]
+        own = [] if self.of_column is None else [self.of_column.name]
         return [*(kind for kind in KEPT_KINDS if kind in wanted), *own]
 
     def require_supported(self, properties: TableProperties) -> None:
@@ -151,8 +151,10 @@ def prepare_partitions(
     definitions = _definitions(wanted, snapshot, kinds)
     known = load_index_definitions(table.storage, table.properties)
     columns = IndexedColumns.of({**known, **{made.name: made for made in definitions}}, _schema(snapshot))
-    secondary = {made.name: made.columns[0] for made in definitions if made == wanted.secondary}
-    records = InitialRecords(snapshot, columns, wanted.scope is Scope.PARTITION, secondary)
+    own = [made for made in definitions if made == wanted.of_column]
+    secondary = {made.name: made.columns[0] for made in own if not is_of_expression(made.name)}
+    expressions = {made.name: made for made in own if is_of_expression(made.name)}
+    records = InitialRecords(snapshot, columns, wanted.scope is Scope.PARTITION, secondary, expressions)
     birth = _birth(records, kinds, folder, is_first=PartitionKind.FILES in kinds)
     files = birth.write(table.timeline_layout, _counted(records.files_to_read(kinds), on_progress))
     plan = PlannedPartitions(
@@ -248,8 +250,8 @@ def _definitions(wanted: NewPartitions, snapshot: Snapshot, kinds: Collection[st
     if PartitionKind.RECORD_INDEX in kinds:
         kind, is_partitioned = PartitionKind.RECORD_INDEX.value, wanted.scope is Scope.PARTITION
         found.append(IndexDefinition(kind, kind, options={"isPartitioned": "true" if is_partitioned else "false"}))
-    if wanted.secondary is not None and wanted.secondary.name in kinds:
-        found.append(wanted.secondary)
+    if wanted.of_column is not None and wanted.of_column.name in kinds:
+        found.append(wanted.of_column)
     return found
 
 

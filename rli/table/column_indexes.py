@@ -16,7 +16,15 @@ from rli.table.births import METADATA_SERVICE, OnProgress
 from rli.table.metadata_of_table import build_partitions, status_of
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
-from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexUse, NamedIndex, NamedIndexes, column_indexes
+from rli.view.column_indexes import (
+    ColumnIndex,
+    ColumnIndexState,
+    IndexUse,
+    NamedIndex,
+    NamedIndexes,
+    WantedIndex,
+    column_indexes,
+)
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot, told_of_now
 
@@ -34,22 +42,22 @@ class IndexesOnColumns:
         """See ``Table.indexes``."""
         return told_of_now(self._opened.reloaded(), _listed)
 
-    def create(
-        self, name: str, column: str, using: IndexUse, timeout: float | None, on_progress: OnProgress
-    ) -> ColumnIndex:
+    def create(self, name: str, index: WantedIndex, timeout: float | None, on_progress: OnProgress) -> ColumnIndex:
         """See ``Table.create_index``."""
         _require_name(name)
         found = self._find(name)
-        _require_same(found, using, column)
+        _require_same(found, index)
         if found is not None and found.state is ColumnIndexState.VALID:
             return found
-        wanted = self._plan(lambda now: partitions_for(name, using, column, now, self._opened.scope))
+        wanted = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope))
         if wanted is not None:
             build_partitions(self._opened, wanted, timeout, on_progress)
         with self._service(timeout) as (_, fence):
             # Another caller may have made an index of this name meanwhile.
-            _require_same(_named(name, column_indexes(fence.table.reloaded(), {})), using, column)
-            name_index(name, NamedIndex(using=using, column=column, is_owner=wanted is not None), fence)
+            _require_same(_named(name, column_indexes(fence.table.reloaded(), {})), index)
+            is_owner = wanted is not None or index.expression is not None
+            named = NamedIndex(using=index.using, column=index.column, is_owner=is_owner, expression=index.expression)
+            name_index(name, named, fence)
         return self._require(name)
 
     def drop(self, name: str, timeout: float | None) -> None:
@@ -94,39 +102,41 @@ class IndexesOnColumns:
         return self._opened.service(METADATA_SERVICE, patience(timeout))
 
 
-def possible_use(using: IndexUse | str, expression: str | None, *, wait: bool) -> IndexUse:
-    """What an index is to be made of, if rli makes such indexes.
+def possible_index(on: str, using: IndexUse | str | None, expression: str | None, *, wait: bool) -> WantedIndex:
+    """The index that a caller asks for, if rli makes such indexes.
 
     Raises:
         InvalidInputError: rli does not.
     """
+    if using is None:
+        using = IndexUse.SECONDARY if expression is None else IndexUse.COLUMN_STATS
     if using not in set(_MADE):
         raise InvalidInputError(
             f"rli makes no index of this kind: using={using!r}", remedy=f"choose one of {', '.join(_MADE)}"
         )
-    if expression is not None:
+    if expression is not None and using == IndexUse.SECONDARY:
         raise InvalidInputError(
-            f"rli makes no index on an expression: expression={expression!r}",
-            remedy="index the column itself, or let Hudi make the index: rli lists it",
+            f"rli makes no secondary index on an expression: expression={expression!r}",
+            remedy="choose using='column_stats' or using='bloom_filters' (--using)",
         )
     if not wait:
         raise InvalidInputError(
             "rli builds no index in the background: wait=False",
             remedy="leave out wait=False (--async): writers go on during the build, and wait for its last step alone",
         )
-    return IndexUse(using)
+    return WantedIndex(IndexUse(using), on, expression)
 
 
 def _named(name: str, indexes: Iterable[ColumnIndex]) -> ColumnIndex | None:
     return next((index for index in indexes if index.name == name), None)
 
 
-def _require_same(found: ColumnIndex | None, using: IndexUse, column: str) -> None:
+def _require_same(found: ColumnIndex | None, wanted: WantedIndex) -> None:
     """Raise ``IndexExistsError`` if an index of the wanted name is another one."""
-    if found is not None and (found.using, found.columns) != (using, (column,)):
+    if found is not None and not wanted.is_like(found):
         raise IndexExistsError(
             f"the table has another index of this name: name={found.name} using={found.using} "
-            f"columns={','.join(found.columns)}",
+            f"columns={','.join(found.columns)} expression={found.expression}",
             remedy="choose another name, or drop that index first: rli index drop TABLE NAME",
         )
 

@@ -12,7 +12,7 @@ from rli.services.clean import CleanResult
 from rli.services.compaction import CompactionResult, ScheduledCompaction
 from rli.services.restore import RestoreResult
 from rli.settings import Maintenance
-from rli.table.column_indexes import IndexesOnColumns, possible_use
+from rli.table.column_indexes import IndexesOnColumns, possible_index
 from rli.table.index_of_table import IndexOfTable, SyncResult
 from rli.table.maintenance import TableMaintenance
 from rli.table.metadata_of_table import MetadataOfTable
@@ -199,7 +199,7 @@ class TableGroups:
         self,
         name: str,
         on: str,
-        using: IndexUse | str = IndexUse.SECONDARY,
+        using: IndexUse | str | None = None,
         *,
         expression: str | None = None,
         wait: bool = True,
@@ -214,9 +214,11 @@ class TableGroups:
             name: small letters, digits and ``_``.
             on: the column.
             using: "secondary": value of the column → record keys, with the metadata table's record index, in tables of version 9;
-                "column_stats": least and greatest value of the column in each file; "bloom_filters": a bloom filter of each
-                file, of the record key.
-            expression: None: rli makes no index on an expression.
+                "column_stats": least and greatest value of the column, or of the expression, in each file; "bloom_filters": a bloom
+                filter of each file, of the record key, or of the expression's values. By default "secondary", with an
+                expression "column_stats".
+            expression: over the column, such as ``hour(ts)``, in the grammar of filters: its values are indexed, and filters that name
+                the expression use them. Parts of times are those of the UTC clock. None for the column itself.
             wait: True: the call returns when the index is valid.
             timeout: as for ``clean``.
             on_progress: as for ``metadata.enable``.
@@ -238,8 +240,8 @@ class TableGroups:
             UnsupportedTableError: a secondary index is wanted, and the table can have none.
             RliError: otherwise as for ``metadata.enable``.
         """
-        use = possible_use(using, expression, wait=wait)
-        return IndexesOnColumns(self._opened).create(name, on, use, timeout, on_progress)
+        index = possible_index(on, using, expression, wait=wait)
+        return IndexesOnColumns(self._opened).create(name, index, timeout, on_progress)
 
     def indexes(self) -> tuple[ColumnIndex, ...]:
         """The indexes on columns, those of Hudi's writers included: what they are made of, on which columns, in which state.

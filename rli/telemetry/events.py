@@ -222,6 +222,13 @@ METADATA_DROPPED: Final = _event(
     "table", "partition", "reason",
 )  # fmt: skip
 
+INDEX_MAY_HIDE_RECORDS: Final = _event(
+    "index.may_hide_records", logging.WARNING,
+    "Hudi 1.2 takes its bounds of an expression for those of the column: filters on the column itself may hide records from Hudi's "
+    "readers once Hudi writes to the table; rli's readers are not touched by it",
+    "table", "partition", "column",
+)  # fmt: skip
+
 # Reads ---------------------------------------------------------------------------------------------------------
 
 METADATA_UNUSED: Final = _event(

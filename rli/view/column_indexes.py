@@ -14,8 +14,9 @@ from typing import Final, Literal, Self
 from pydantic import BaseModel, ValidationError
 
 from rli.errors import CorruptTableError
+from rli.filters.syntax import parsed
 from rli.hudi.meta_columns import META_COLUMNS
-from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
+from rli.hudi.metadata.index_definitions import IndexDefinition, expression_of, load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.properties import TableProperties
 from rli.storage import Storage
@@ -31,9 +32,9 @@ class IndexUse(StrEnum):
     COLUMN_STATS = "column_stats"
     """Least and greatest value of the column in each file."""
     BLOOM_FILTERS = "bloom_filters"
-    """A bloom filter of the record keys of each file."""
+    """A bloom filter of the record keys of each file, or of the values of an expression."""
     EXPRESSION = "expression"
-    """Statistics or bloom filters of an expression over the column, made by Hudi."""
+    """Statistics or bloom filters of an expression over the column, whose definition is lost."""
 
 
 class ColumnIndexState(StrEnum):
@@ -58,7 +59,8 @@ class ColumnIndex:
         state: what it is good for.
         partition: of the metadata table that holds it.
         bytes: of the files of that partition which readers read; 0 where there is none.
-        expression: Hudi's name of the function that it applies to the column; None for the column itself.
+        expression: over the column, whose values are indexed: in the grammar of filters, or Hudi's name of the function where rli has
+            no such function; None for the column itself.
     """
 
     name: str
@@ -70,6 +72,30 @@ class ColumnIndex:
     expression: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WantedIndex:
+    """An index that a caller asks for.
+
+    Attributes:
+        using: what it is to be made of.
+        column: that it is of.
+        expression: over the column, in the grammar of filters; None for the column itself.
+    """
+
+    using: IndexUse
+    column: str
+    expression: str | None = None
+
+    def is_like(self, other: ColumnIndex) -> bool:
+        """Whether an index is what the caller asks for."""
+        is_same = self.expression == other.expression or (
+            self.expression is not None
+            and other.expression is not None
+            and parsed(self.expression) == parsed(other.expression)
+        )
+        return is_same and (other.using, other.columns) == (self.using, (self.column,))
+
+
 class NamedIndex(BaseModel):
     """What rli keeps of an index that a caller has named.
 
@@ -77,11 +103,13 @@ class NamedIndex(BaseModel):
         using: what it is made of.
         column: that it is of.
         is_owner: the partition, or the statistics of the column, were built for it and go with it.
+        expression: over the column; None for the column itself.
     """
 
     using: IndexUse
     column: str
     is_owner: bool
+    expression: str | None = None
 
 
 class NamedIndexes(BaseModel):
@@ -128,7 +156,7 @@ class NamedIndexes(BaseModel):
     def heir_of(self, name: str) -> str | None:
         """Another index that the data of an index go to when that is dropped; None if they need none, or go with it."""
         own = self.indexes.get(name)
-        if own is None or not own.is_owner:
+        if own is None or not own.is_owner or own.expression is not None:
             return None
         same = (
             other for other, index in self.indexes.items() if (index.using, index.column) == (own.using, own.column)
@@ -145,6 +173,16 @@ _PARTITIONS: Final = {
 def partition_of(name: str, using: IndexUse) -> str:
     """The partition of the metadata table that holds an index."""
     return _PARTITIONS.get(using) or f"{PartitionKind.SECONDARY_INDEX}{name}"
+
+
+def partition_of_expression(name: str, *, is_own: bool) -> str:
+    """The partition of the metadata table that holds an index on an expression.
+
+    Args:
+        name: of the index.
+        is_own: whether Hudi does not know the index.
+    """
+    return f"{PartitionKind.OWN_EXPRESSION_INDEX if is_own else PartitionKind.EXPRESSION_INDEX}{name}"
 
 
 def column_indexes(table: TableDefinition, sizes: Mapping[str, int]) -> tuple[ColumnIndex, ...]:
@@ -173,14 +211,22 @@ class _Listing:
     sizes: Mapping[str, int]
 
     def named(self, name: str, index: NamedIndex) -> ColumnIndex:
-        partition = partition_of(name, index.using)
+        partition = self._partition_of(name, index)
         state = self._state(partition)
         if not self._covers(partition, index):
             state = ColumnIndexState.INVALID
-        return ColumnIndex(name, index.using, (index.column,), state, partition, self.sizes.get(partition, 0))
+        size = self.sizes.get(partition, 0)
+        return ColumnIndex(name, index.using, (index.column,), state, partition, size, index.expression)
+
+    def _partition_of(self, name: str, index: NamedIndex) -> str:
+        if index.expression is None:
+            return partition_of(name, index.using)
+        shared = partition_of_expression(name, is_own=False)
+        is_shared = shared in self.properties.all_metadata_partitions
+        return shared if is_shared else partition_of_expression(name, is_own=True)
 
     def _covers(self, partition: str, index: NamedIndex) -> bool:
-        if index.using is IndexUse.BLOOM_FILTERS:
+        if index.using is IndexUse.BLOOM_FILTERS or index.expression is not None:
             return True
         definition = self.definitions.get(partition)
         # Without a list of columns, Hudi takes the first ones.
@@ -207,8 +253,12 @@ class _Listing:
     def _unnamed(
         self, partition: str, using: IndexUse, columns: tuple[str, ...], definition: IndexDefinition
     ) -> ColumnIndex:
-        name = partition.removeprefix(PartitionKind.SECONDARY_INDEX).removeprefix(PartitionKind.EXPRESSION_INDEX)
-        expression = definition.function if using is IndexUse.EXPRESSION else None
+        kind = kind_of(partition)
+        name = partition.removeprefix(kind) if kind is not None and kind.is_prefix else partition
+        expression = None
+        if using is IndexUse.EXPRESSION:
+            expression = expression_of(definition) or definition.function
+            using = IndexUse(definition.kind) if definition.kind in _PARTITIONS else using
         return ColumnIndex(
             name, using, columns, self._state(partition), partition, self.sizes.get(partition, 0), expression
         )
@@ -224,7 +274,7 @@ def _use_of(partition: str) -> IndexUse | None:
     match kind_of(partition):
         case PartitionKind.SECONDARY_INDEX:
             return IndexUse.SECONDARY
-        case PartitionKind.EXPRESSION_INDEX:
+        case PartitionKind.EXPRESSION_INDEX | PartitionKind.OWN_EXPRESSION_INDEX:
             return IndexUse.EXPRESSION
         case PartitionKind.COLUMN_STATS:
             return IndexUse.COLUMN_STATS

@@ -24,6 +24,9 @@ class PruningStep(StrEnum):
     COLUMN_STATS = "column_stats"
     """Statistics of the columns of a file, in the metadata table."""
 
+    EXPRESSION_INDEX = "expression_index"
+    """Bounds or bloom filters of the value of an expression in a file, in the metadata table."""
+
     BLOOM_FILTERS = "bloom_filters"
     """Bloom filters of the record keys of a file, in the metadata table; asked of record keys that a filter names."""
 

@@ -148,7 +148,7 @@ class SnapshotScan:
         return sorted(self.slices.values(), key=lambda file_slice: file_slice.group)
 
     def _selection(self, passes: Filter) -> Selection:
-        return Selection(self.table, self._full_schema, passes.predicate, self.skipping)
+        return Selection(self.table, self._full_schema, passes, self.skipping)
 
     @property
     def _full_schema(self) -> pa.Schema:

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rli.filters.predicates import Predicate, columns_of
+from rli.filters.filter import Filter
+from rli.filters.predicates import Predicate, columns_of, has_unknown
 from rli.filters.pruning import may_match
 from rli.hudi.footer_bounds import FooterBounds
 from rli.hudi.partition_values import PartitionBounds, partition_values, values_left_out
@@ -46,16 +47,21 @@ class Selection:
     Attributes:
         table: the definition of the table.
         schema: of its records, with meta columns.
-        predicate: what is known of the filter.
+        passes: the filter.
         skipping: asks the metadata table; None where there is none, or where slices were chosen before.
     """
 
     table: TableDefinition
     schema: pa.Schema
-    predicate: Predicate
+    passes: Filter
     skipping: Skipping | None = None
     _values: dict[str, dict[str, pa.Scalar]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Partition path → what it says."""
+
+    @property
+    def predicate(self) -> Predicate:
+        """What is known of the filter."""
+        return self.passes.predicate
 
     def among(self, live: Sequence[FileSlice]) -> Iterator[list[Selected]]:
         """The selected ones of some slices, in order, as many at a time as footers are held.
@@ -86,9 +92,10 @@ class Selection:
 
     def _steps_without_footers(self, live: Sequence[FileSlice]) -> list[Narrowed]:
         in_partitions = Narrowed(PruningStep.PARTITION_PATH, self.in_partitions(live))
-        if self.skipping is None or not self._asks_files(live):
+        # Of an expression whose meaning is not known, an index may still know the values.
+        if self.skipping is None or not (has_unknown(self.predicate) or self._asks_files(live)):
             return [in_partitions]
-        return [in_partitions, *self.skipping.steps(self.predicate, self.schema, in_partitions.kept, live)]
+        return [in_partitions, *self.skipping.steps(self.passes, self.schema, in_partitions.kept, live)]
 
     def in_partitions(self, live: Sequence[FileSlice]) -> list[FileSlice]:
         """Those of some slices that are left by their partition paths alone, in order; no file is read."""

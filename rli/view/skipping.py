@@ -9,10 +9,13 @@ from functools import partial
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from rli.column_index.expressions import about, files_that_expression_leaves
 from rli.column_index.key_filters import files_that_may_hold
 from rli.column_index.secondary import groups_with, sought_values
 from rli.column_index.statistics import columns_with_statistics, files_that_may_match, partitions_that_may_match
+from rli.filters.filter import Filter
 from rli.filters.named_values import named_strings, named_values
 from rli.filters.predicates import Predicate
 from rli.hudi.metadata.partitions import PartitionKind
@@ -50,16 +53,17 @@ class Skipping:
     secondary: Mapping[str, str] = field(default_factory=dict)
 
     def steps(
-        self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice], live: Sequence[FileSlice]
+        self, passes: Filter, schema: pa.Schema, slices: Sequence[FileSlice], live: Sequence[FileSlice]
     ) -> Iterator[Narrowed]:
         """What each partition leaves that can be asked, in order.
 
         Args:
-            predicate: of the filter.
+            passes: the filter.
             schema: of the table's records, with meta columns.
             slices: some of the live slices.
             live: all of them.
         """
+        predicate, expression = passes.predicate, passes.expression
         merged = [one for one in slices if one.logs]
         left = [one for one in slices if not one.logs] if merged else slices
         groups = {one.group for one in live}
@@ -67,6 +71,7 @@ class Skipping:
             (PruningStep.SECONDARY_INDEX, partial(self._by_secondary_indexes, predicate, schema, groups)),
             (PruningStep.PARTITION_STATS, partial(self._by_partition_statistics, predicate, schema)),
             (PruningStep.COLUMN_STATS, partial(self._by_column_statistics, predicate, schema)),
+            (PruningStep.EXPRESSION_INDEX, partial(self._by_expressions, expression, schema)),
             (PruningStep.BLOOM_FILTERS, partial(self._by_bloom_filters, predicate)),
         ):
             kept = narrow(left) if left else None
@@ -137,6 +142,20 @@ class Skipping:
             PartitionKind.COLUMN_STATS, lambda reader: files_that_may_match(reader, predicate, schema, files)
         )
         return _chosen(slices, kept)
+
+    def _by_expressions(
+        self, expression: pc.Expression, schema: pa.Schema, slices: Sequence[FileSlice]
+    ) -> list[FileSlice] | None:
+        left, is_asked = slices, False
+        for index in self.metadata.indexed_expressions(schema):
+            said = about(index, expression)
+            files = _files(left)
+            kept = said and self.metadata.ask(
+                index.partition, partial(files_that_expression_leaves, index=index, predicate=said, files=files)
+            )
+            if kept is not None:
+                left, is_asked = _chosen(left, kept), True
+        return [*left] if is_asked else None
 
     def _by_bloom_filters(self, predicate: Predicate, slices: Sequence[FileSlice]) -> list[FileSlice] | None:
         keys = named_strings(predicate, self.key_columns)

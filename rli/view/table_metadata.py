@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+import pyarrow as pa
+
+from rli.column_index.expressions import IndexedExpression, indexed_expressions
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column, load_index_definitions
-from rli.hudi.metadata.partitions import PartitionKind, kind_of
+from rli.hudi.metadata.partitions import PartitionKind, is_of_expression, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
 from rli.hudi.timeline.timeline import Timeline, read_commit
@@ -94,6 +97,12 @@ class TableMetadata:
         definitions = self.ask(listed[0], lambda _: self._definitions())
         columns = {name: indexed_column((definitions or {}).get(name)) for name in listed}
         return {column: name for name, column in columns.items() if column is not None}
+
+    def indexed_expressions(self, schema: pa.Schema) -> list[IndexedExpression]:
+        """The indexes on expressions over records of a schema; none if their definitions cannot be read."""
+        listed = [name for name in sorted(self.partitions) if is_of_expression(name)]
+        definitions = self.ask(listed[0], lambda _: self._definitions()) if listed else None
+        return indexed_expressions(listed, definitions or {}, schema)
 
     def indexed_column(self, partition: str) -> str | None:
         """The column of a secondary index as it is now; None if there is none.

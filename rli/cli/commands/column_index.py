@@ -44,6 +44,7 @@ def add_column_commands(group: typer.Typer) -> None:
         create,
         "rli index create trips by_rider --on rider",
         "rli index create trips by_fare --on fare --using column_stats",
+        'rli index create trips by_hour --on ts --expr "hour(ts)"',
         "rli index create trips by_id --on id --using bloom_filters --json",
     )
     add_command(group, list_, "rli index list trips", "rli index list trips --json")
@@ -65,18 +66,20 @@ def create(
     *,
     on: Annotated[str, typer.Option("--on", metavar="COLUMN", help="The column.", show_default=False)],
     using: Annotated[
-        Using,
+        Using | None,
         typer.Option(
-            help="secondary: value of the column → record keys, in tables of version 9. column_stats: least and greatest value of the column in each file. bloom_filters: a filter of each file's record "
-            "keys.",
+            help="secondary (default): value of the column → record keys, in tables of version 9. column_stats (default with --expr): least and greatest value of the column, or of the expression, in "
+            "each file. bloom_filters: a filter of each file's record keys, or of the expression's values.",
+            show_default=False,
         ),
-    ] = Using.SECONDARY,
+    ] = None,
     expression: Annotated[
         str | None,
         typer.Option(
             "--expr",
             metavar="SQL",
-            help="An expression over the column. rli does not make such indexes: let Hudi make them.",
+            help="An expression over the column, whose values are indexed, such as hour(ts). Times are those of the UTC clock.",
+            show_default=False,
         ),
     ] = None,
     in_background: Annotated[
@@ -121,7 +124,13 @@ def _print_indexes(found: Sequence[ColumnIndex]) -> None:
     print_rows(
         ["name", "using", "columns", "state", "size"],
         [
-            [one.name, one.using, ", ".join(one.columns) or "the first ones", one.state, human_bytes(one.bytes)]
+            [
+                one.name,
+                one.using,
+                one.expression or ", ".join(one.columns) or "the first ones",
+                one.state,
+                human_bytes(one.bytes),
+            ]
             for one in found
         ],
     )

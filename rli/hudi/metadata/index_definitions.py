@@ -7,11 +7,13 @@ definition.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rli.errors import CorruptTableError
+from rli.filters.syntax import Call, Literal, Name, parsed
+from rli.hudi.metadata.partitions import is_own
 from rli.hudi.metadata.statistic_values import StatisticsVersion
 from rli.hudi.properties import TableProperties
 from rli.json_text import parse_json
@@ -22,10 +24,32 @@ PATH_KEY: Final = "hoodie.table.index.defs.path"
 
 DEFAULT_PATH: Final = ".hoodie/.index_defs/index.json"
 
+OWN_PATH: Final = ".hoodie/.rli/index_definitions.json"
+"""The definitions of the indexes that Hudi does not know, in the same form."""
+
 _PARTITIONED: Final = "isPartitioned"
 _SECONDARY: Final = "secondary_index"
 _SECONDARY_FUNCTION: Final = "identity"
 _SECONDARY_VERSION: Final = "V2"
+_EXPRESSION_VERSION: Final = "V2"
+_EXPRESSION: Final = "expression"
+"""Option of an index that Hudi does not know: the expression in the grammar of filters."""
+
+TYPE_OPTION: Final = "type"
+"""Option of such an index: the type of the expression's values."""
+
+_FUNCTION: Final = "expr"
+"""Hudi's option with the name of the function."""
+
+_OF_FILTERS: Final = ("filtertype", "numentries", "fpp", "maxentries")
+_PATTERN: Final = (("format", str),)
+_FUNCTIONS: Final[Mapping[str, tuple[tuple[str, type[int | str]], ...]]] = {
+    **dict.fromkeys(("lower", "upper", "trim", "ltrim", "rtrim", "length", "year", "month", "day", "hour"), ()),
+    "from_unixtime": _PATTERN,
+    "date_format": _PATTERN,
+    "substring": (("pos", int), ("len", int)),
+}
+"""Functions that Hudi and rli have → the options with their further arguments, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +95,86 @@ def indexed_column(definition: IndexDefinition | None) -> str | None:
     return definition.columns[0] if len(definition.columns) == 1 else None
 
 
+def own_index_of_expression(partition: str, column: str, using: str, text: str, kind: str) -> IndexDefinition:
+    """The definition of an index on an expression that Hudi does not know.
+
+    Args:
+        partition: of the metadata table.
+        column: that the expression reads.
+        using: ``column_stats`` or ``bloom_filters``.
+        text: of the expression.
+        kind: the type of its values.
+    """
+    options = {_EXPRESSION: text, TYPE_OPTION: kind}
+    return IndexDefinition(partition, using, "", (column,), options, _EXPRESSION_VERSION)
+
+
+def index_of_expression(partition: str, column: str, using: str, form: Sequence[str]) -> IndexDefinition:
+    """The definition of an index on an expression that Hudi knows.
+
+    Args:
+        partition: of the metadata table.
+        column: that the expression reads.
+        using: as for ``own_index_of_expression``.
+        form: as ``hudi_form`` gives it.
+    """
+    function, *arguments = form
+    options = dict(zip((name for name, _ in _FUNCTIONS[function]), arguments, strict=True))
+    return IndexDefinition(partition, using, function, (column,), {_FUNCTION: function, **options}, _EXPRESSION_VERSION)
+
+
+def hudi_form(text: str, column: str) -> list[str] | None:
+    """Hudi's name of the function of an expression, and its arguments behind the column; None if Hudi has no such index.
+
+    Example:
+        >>> hudi_form("from_unixtime(ts, 'yyyy')", "ts"), hudi_form("ts + 1", "ts")
+        (['from_unixtime', 'yyyy'], None)
+    """
+    match parsed(text):
+        case Call(function, (Name((name,)), *others)) if name == column and function in _FUNCTIONS:
+            kinds = [kind for _, kind in _FUNCTIONS[function]]
+            values = [other.value if isinstance(other, Literal) else None for other in others]
+            if [type(value) for value in values] == kinds:
+                return [function, *map(str, values)]
+    return None
+
+
+def expression_of(definition: IndexDefinition | None) -> str | None:
+    """The expression of an index on one, in the grammar of filters; None if rli has no such function."""
+    if definition is None or len(definition.columns) != 1:
+        return None
+    if is_own(definition.name):
+        return definition.options.get(_EXPRESSION)
+    name = definition.columns[0]
+    column = name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
+    form = _FUNCTIONS.get(definition.function)
+    known = {_FUNCTION, *_OF_FILTERS, *(option for option, _ in form or ())}
+    if form is None or not known.issuperset(definition.options):
+        return None
+    try:
+        arguments = [_argument(kind, definition.options[option]) for option, kind in form]
+    except (LookupError, ValueError):
+        return None
+    return f"{definition.function}({', '.join([column, *arguments])})"
+
+
+def _argument(kind: type[int | str], option: str) -> str:
+    return str(int(option)) if kind is int else "'" + option.replace("'", "''") + "'"
+
+
 def load_index_definitions(storage: Storage, properties: TableProperties) -> dict[str, IndexDefinition]:
     """The definitions by name; none if the table has no such file.
 
     Raises:
         CorruptTableError: the file is damaged; names it.
     """
-    path = definitions_path(properties)
+    has_own = any(map(is_own, properties.all_metadata_partitions))
+    own = definitions_at(storage, OWN_PATH) if has_own else {}
+    return {**own, **definitions_at(storage, definitions_path(properties))}
+
+
+def definitions_at(storage: Storage, path: str) -> dict[str, IndexDefinition]:
+    """The definitions in a file by name; none if there is no such file; raises as ``load_index_definitions``."""
     content = storage.read_bytes(path)
     if content is None:
         return {}

@@ -27,6 +27,8 @@ class PartitionKind(StrEnum):
     RECORD_INDEX = "record_index"
     SECONDARY_INDEX = "secondary_index_"
     EXPRESSION_INDEX = "expr_index_"
+    OWN_EXPRESSION_INDEX = "rli_expr_index_"
+    """Of an expression, or in a table of a version, that Hudi has no such index for: Hudi does not list the partition."""
 
     @property
     def is_prefix(self) -> bool:
@@ -50,6 +52,16 @@ def kind_of(partition: str) -> PartitionKind | None:
             # A prefix alone names no partition.
             return None if kind.is_prefix and partition == kind else kind
     return None
+
+
+def is_own(partition: str) -> bool:
+    """Whether a partition is one that Hudi does not know."""
+    return kind_of(partition) is PartitionKind.OWN_EXPRESSION_INDEX
+
+
+def is_of_expression(partition: str) -> bool:
+    """Whether a partition is an index on an expression, of either home."""
+    return kind_of(partition) in (PartitionKind.EXPRESSION_INDEX, PartitionKind.OWN_EXPRESSION_INDEX)
 
 
 def file_id(partition: str, group: int, data_partition: str | None = None) -> str:

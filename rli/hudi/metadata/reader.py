@@ -47,6 +47,7 @@ _MERGED: Final = frozenset(
         PartitionKind.COLUMN_STATS,
         PartitionKind.PARTITION_STATS,
         PartitionKind.EXPRESSION_INDEX,
+        PartitionKind.OWN_EXPRESSION_INDEX,
     }
 )
 """Kinds whose records are merged; of other kinds the newest record of a key stands."""

@@ -116,8 +116,15 @@ def bloom_filters(reader: MetadataTableReader, files: Iterable[DataFile]) -> dic
     Raises:
         CorruptTableError: the metadata table is damaged.
     """
+    return bloom_filters_in(reader, PartitionKind.BLOOM_FILTERS, files)
+
+
+def bloom_filters_in(
+    reader: MetadataTableReader, partition: str, files: Iterable[DataFile]
+) -> dict[DataFile, StoredBloomFilter]:
+    """As ``bloom_filters``, of any partition that has some."""
     keys = {bloom_filter_key(*file): file for file in files}
-    found = _looked_up(reader, PartitionKind.BLOOM_FILTERS, keys, StoredBloomFilter)
+    found = _looked_up(reader, partition, keys, StoredBloomFilter)
     return {file: stored for file, stored in found.items() if not stored.is_deleted}
 
 
@@ -160,6 +167,15 @@ def partition_statistics_by_column(
     """As ``statistics_by_column``, in partitions of the table."""
     keys = {column: [partition_stats_key(column, path) for path in partitions] for column in columns}
     return _by_owner(reader, PartitionKind.PARTITION_STATS, keys)
+
+
+def statistics_in(reader: MetadataTableReader, partition: str, keys: Sequence[str]) -> pa.RecordBatch:
+    """The statistics of some keys of a partition, as ``statistics_columns`` gives them: null where a key has none.
+
+    Raises:
+        CorruptTableError: the metadata table is damaged.
+    """
+    return _by_owner(reader, partition, {"": keys})[""]
 
 
 def _by_owner(

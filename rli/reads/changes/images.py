@@ -101,7 +101,7 @@ class ChangeRequest:
         if self.filter is None or self.full is None:
             return list(groups)
         slices = [one for group in groups for one in (group.before, group.after) if one is not None]
-        selection = Selection(self.snapshot.table, self.full, self.filter.predicate)
+        selection = Selection(self.snapshot.table, self.full, self.filter)
         with _naming_removed(self.snapshot, slices):
             kept = {one.file_slice for some in selection.among(slices) for one in some}
         return [group for group in groups if group.before in kept or group.after in kept]

@@ -28,7 +28,7 @@ def candidate_slices(write: WriteBasis, passes: Filter) -> list[FileSlice]:
     groups = _named_groups(write, passes.predicate)
     live = snapshot.slices.values() if groups is None else snapshot.slices.of_groups(groups).values()
     in_order = sorted(live, key=lambda file_slice: file_slice.group)
-    return Selection(snapshot.table, schema, passes.predicate).in_partitions(in_order)
+    return Selection(snapshot.table, schema, passes).in_partitions(in_order)
 
 
 def locator_of_matches(write: WriteBasis) -> Locator:

@@ -47,7 +47,7 @@ def create_index(
     table: Table,
     name: str,
     on: str,
-    using: IndexUse | str = IndexUse.SECONDARY,
+    using: IndexUse | str | None = None,
     *,
     expression: str | None = None,
     wait: bool = True,

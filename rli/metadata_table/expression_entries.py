@@ -1,0 +1,221 @@
+"""What an index on an expression keeps of base files: bounds of the values, or a bloom filter of them.
+
+A base file never changes, and neither does what is kept of it. A file of which nothing is kept is read by everybody. So nothing is
+kept wherever there is a doubt:
+
+- the expression cannot be computed for a record, or one of its values is NaN;
+- Hudi reads the index, and Java would compute another value for a record.
+
+Of log files nothing is kept: readers read each file group that has some. Hudi keeps bounds of partitions, too, by which it leaves
+partitions out for filters on the column itself. rli keeps none, and removes those that a commit makes wrong.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.column_index.expressions import OUR_FILTERS, IndexedExpression, indexed_expressions
+from rli.column_index.trust import stored_type
+from rli.errors import InvalidInputError
+from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, FILTER_KEY, BloomFilter
+from rli.hudi.hfile.cells import CELLS
+from rli.hudi.metadata.index_definitions import IndexDefinition
+from rli.hudi.metadata.keys import expression_partition_key
+from rli.hudi.metadata.partitions import is_own
+from rli.hudi.metadata.record_codec import encode_record
+from rli.hudi.metadata.records import Bound, ColumnStatistics, MetadataRecord, StoredBloomFilter
+from rli.hudi.metadata.secondary_keys import index_form
+from rli.hudi.metadata.statistic_values import StatisticsVersion, stored_bound, value_type_of
+from rli.hudi.metadata.views import DataFile as NamedFile
+from rli.hudi.partition_values import with_values_left_out
+from rli.metadata_table.partition_change import PartitionChange
+from rli.tasks import InThreads
+from rli.view import paths
+from rli.view.file_slices import DataFile, FileSlice
+from rli.view.slice_readers import SliceReaders
+from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
+
+_JAVA_INTEGERS: Final = frozenset({"year", "month", "day", "hour", "length"})
+"""Functions whose values are integers of 32 bits in Java."""
+
+_FOLDED: Final[Mapping[str, Callable[[str], str]]] = {"lower": str.lower, "upper": str.upper}
+"""Functions of letters → as Java has them, with letters that become two, and those that depend on their place."""
+
+_LONGEST: Final = 1_000
+"""Of strings as bounds, in characters."""
+
+_ASCII: Final = r"^[\x00-\x7f]*$"
+_SECONDS: Final = (-62_135_596_800, 253_402_300_799)
+"""Since 1970, of the years 1 to 9999: others have no four digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionEntries:
+    """What one index on an expression keeps.
+
+    Attributes:
+        index: the index.
+        function: Hudi's name of the expression's function; "" if Hudi does not know the index.
+        snapshot: a state of the table.
+        schema: of its records, without meta columns.
+    """
+
+    index: IndexedExpression
+    function: str
+    snapshot: Snapshot
+    schema: pa.Schema
+
+    def cells_of(self, slices: Iterable[FileSlice]) -> Iterator[pa.RecordBatch]:
+        """Cells of the base files of some slices: batches of ``CELLS``, one for each slice with a base file."""
+        files = [(one.without_logs(), one.base.path) for one in slices if one.base is not None]
+        yield from map(_as_cells, InThreads().run(self._of_file, files))
+
+    def of_write(self, instant: str, change: TableChange, touched: Collection[str]) -> PartitionChange:
+        """What a write means whose files are not in the table yet.
+
+        Args:
+            instant: of the write.
+            change: of the table.
+            touched: partitions of the table whose records change.
+        """
+        written = [
+            (
+                FileSlice(stat.group, instant, DataFile(paths.unpublished_file(instant, stat.path), stat.file_size)),
+                stat.path,
+            )
+            for stat in change.written
+        ]
+        found = InThreads().run(self._of_file, written)
+        put = {key: record for records in found for key, record in records.items()}
+        return PartitionChange.of_records(self.index.partition, put, self._of_partitions(touched))
+
+    def of_service(self, gone: Iterable[NamedFile], touched: Collection[str]) -> PartitionChange:
+        """What a table service means.
+
+        Args:
+            gone: files that it removes.
+            touched: as for ``of_write``.
+        """
+        removed = [self.index.key_of(file) for file in gone]
+        return PartitionChange.of_records(self.index.partition, {}, [*removed, *self._of_partitions(touched)])
+
+    def _of_partitions(self, touched: Collection[str]) -> list[str]:
+        """The keys of what Hudi keeps of partitions: it holds no longer."""
+        if is_own(self.index.partition) or self.index.has_filters:
+            return []
+        return [expression_partition_key(self.index.column, path) for path in touched]
+
+    def _of_file(self, file: tuple[FileSlice, str]) -> dict[str, MetadataRecord]:
+        """What is kept of the base file of a slice, by its key; nothing in case of doubt.
+
+        Args:
+            file: the slice, and the path of its base file in the table.
+        """
+        file_slice, name = file[0], posixpath.basename(file[1])
+        try:
+            record = self._filter_of(file_slice) if self.index.has_filters else self._bounds_of(file_slice, name)
+        except InvalidInputError:
+            return {}
+        key = self.index.key_of((file_slice.group.partition_path, name))
+        return {} if record is None else {key: record}
+
+    def _values(self, file_slice: FileSlice) -> Iterator[pa.ChunkedArray]:
+        """The values of the expression, in batches of records."""
+        schema, properties = pa.schema([self.schema.field(self.index.column)]), self.snapshot.table.properties
+        with SliceReaders(self.snapshot.table, self.schema).open(file_slice) as reader:
+            for batch in reader.batches(schema):
+                records = with_values_left_out(properties, batch, file_slice.group.partition_path)
+                values = self.index.value.of_table(records)
+                if self._differs_in_java(records[self.index.column], values):
+                    raise InvalidInputError("Java computes another value", remedy="keep nothing of the file")
+                yield values
+
+    def _differs_in_java(self, column: pa.ChunkedArray, values: pa.ChunkedArray) -> bool:
+        """Whether Hudi would compute other values of some records."""
+        if fold := _FOLDED.get(self.function):
+            is_plain = pc.match_substring_regex(column, _ASCII)
+            given, folded = (part.filter(pc.invert(is_plain)).to_pylist() for part in (column, values))
+            return any(one is not None and fold(one) != other for one, other in zip(given, folded, strict=True))
+        if self.function == "from_unixtime":
+            return bool(pc.any(pc.or_(pc.less(column, _SECONDS[0]), pc.greater(column, _SECONDS[1]))).as_py())
+        return False
+
+    def _bounds_of(self, file_slice: FileSlice, name: str) -> ColumnStatistics | None:
+        ends, rows, nulls, has_nan = [], 0, 0, False
+        for values in self._values(file_slice):
+            rows, nulls = rows + len(values), nulls + values.null_count
+            has_nan = has_nan or (pa.types.is_floating(values.type) and bool(pc.any(pc.is_nan(values)).as_py()))
+            ends += pc.min_max(values).values()
+        if not rows or has_nan:
+            return None
+        found = pc.min_max(pa.array([end.as_py() for end in ends], self.index.value.kind))
+        least, greatest = (self._bound(found[end]) for end in ("min", "max"))
+        if rows > nulls and (least is None or greatest is None):
+            return None
+        size = file_slice.size
+        value_type = value_type_of(self._stored) if self._version is StatisticsVersion.V2 else None
+        return ColumnStatistics(name, self.index.column, least, greatest, rows, nulls, size, size, value_type)
+
+    @property
+    def _stored(self) -> pa.DataType:
+        return pa.int32() if self.function in _JAVA_INTEGERS else stored_type(self.index.value.kind)
+
+    def _bound(self, end: pa.Scalar) -> Bound | None:
+        """A bound as the index stores it; None for null, and where it cannot be stored."""
+        if not end.is_valid or (pa.types.is_string(end.type) and len(end.as_py()) > _LONGEST):
+            return None
+        kind = stored_type(end.type)
+        value = end if kind == end.type else pa.array([end.value], kind)[0]
+        return stored_bound(value.cast(self._stored), self._version)
+
+    @property
+    def _version(self) -> StatisticsVersion:
+        return StatisticsVersion.V2 if self.snapshot.table.properties.version >= 9 else StatisticsVersion.V1
+
+    def _filter_of(self, file_slice: FileSlice) -> StoredBloomFilter | None:
+        parts = [index_form(values.combine_chunks()).unique() for values in self._values(file_slice)]
+        if not parts:
+            return None
+        keys = pa.concat_arrays(parts).drop_null().unique()
+        found = BloomFilter.create(len(keys), FALSE_POSITIVE_RATE)
+        found.add(keys)
+        return StoredBloomFilter(OUR_FILTERS, file_slice.instant, found.to_footer()[FILTER_KEY].encode())
+
+
+def is_ours(record: MetadataRecord) -> bool:
+    """Whether rli has written what an index on an expression keeps of a file."""
+    if isinstance(record, ColumnStatistics):
+        return record.total_size == record.total_uncompressed_size
+    return isinstance(record, StoredBloomFilter) and record.type_code == OUR_FILTERS
+
+
+def why_expression_not_kept(definition: IndexDefinition | None, schema: pa.Schema | None) -> str:
+    """Why rli does not keep an index on an expression with the records of a schema; "" if it does."""
+    if schema is None or IndexedExpression.of(definition, schema) is not None:
+        return ""
+    return "rli has no such expression over the columns of the table, or the type of its values has changed"
+
+
+def kept_expressions(
+    kept: Iterable[str], definitions: Mapping[str, IndexDefinition], snapshot: Snapshot, schema: pa.Schema | None
+) -> dict[str, ExpressionEntries]:
+    """The indexes on expressions among some partitions of the metadata table; none of a table without records."""
+    if schema is None:
+        return {}
+    found = indexed_expressions(kept, definitions, schema)
+    return {
+        one.partition: ExpressionEntries(one, definitions[one.partition].function, snapshot, schema) for one in found
+    }
+
+
+def _as_cells(records: Mapping[str, MetadataRecord]) -> pa.RecordBatch:
+    keys = pa.array(records, pa.string()).cast(pa.binary())
+    values = pa.array([encode_record(record) for record in records.values()], pa.binary())
+    return pa.record_batch([keys, values], schema=CELLS)
