@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,7 @@ import pytest
 from rli import ColumnIndexState, PruningStep, Table, create_table
 from tests.support.histories import Layout
 from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
-from tests.support.hudi_options import newest_only, table_options, with_hudi
+from tests.support.hudi_options import NEWEST, newest_only, table_options, with_hudi
 from tests.support.tables import records, turn_into_version_9
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P53")]
@@ -44,15 +45,22 @@ def _row(number: int, hour: int, name: str | None, ts: int = 1) -> tuple[object,
     return f"k{number}", f"c{hour}", ts, name, datetime(2024, 5, number + 1, hour, 30, tzinfo=UTC)
 
 
-def _new_table(folder: Path, version: int) -> Table:
+_INDEXES: Final = {
+    "by_hour": ("at", "hour(at)"),
+    "by_day": ("at", "date_trunc('day', at)"),
+    "by_name": ("name", "lower(name)"),
+}
+
+
+def _new_table(folder: Path, version: int, indexes: Sequence[str] = tuple(_INDEXES)) -> Table:
     table = create_table(folder, record_key="id", partition_by="city", ordering="ts", name="t")
     if version == 9:
         turn_into_version_9(table)
     names = ("Oslo", "ROME", None, "straße")
     table.upsert(records(*map(_row, range(4), _HOURS, names), schema=_SCHEMA))
-    table.create_index("by_hour", on="at", expression="hour(at)")
-    table.create_index("by_day", on="at", expression="date_trunc('day', at)")
-    table.create_index("by_name", on="name", expression="lower(name)")
+    for name in indexes:
+        column, expression = _INDEXES[name]
+        table.create_index(name, on=column, expression=expression)
     return table
 
 
@@ -71,33 +79,29 @@ def _require_same(engine: HudiEngine, table: Table) -> None:
 
 
 @newest_only
-def test_both_engines_keep_an_index(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_reads_indexes_of_rli(engine: HudiEngine, tmp_path: Path) -> None:
     engine.sql("set spark.sql.session.timeZone=UTC")
     table = _new_table(tmp_path / "t", 9)
     _require_same(engine, table)
     assert table.scan(filters="hour(at) = 7").explain().files.read == 1
-    for number in range(2):
-        table.upsert(records(_row(0, 7, "ROME", 10 + number), _row(7, 2, "Oslo"), schema=_SCHEMA))
-        _require_same(engine, table)
-        engine.write(table.location, records(_row(20 + number, 11, "Hudi", 10 + number), schema=_SCHEMA), _WRITING)
-        table.sync_index()
-        _require_same(engine, table)
+    table.upsert(records(_row(0, 7, "ROME", 10), _row(7, 2, "Oslo"), _row(20, 11, "Hudi"), schema=_SCHEMA))
+    _require_same(engine, table)
     assert table.metadata.verify() == ()
     assert {index.state for index in table.indexes()} == {ColumnIndexState.VALID}
 
 
 @with_hudi("1.2.0", "0.15.0")
 def test_hudi_passes_unknown_indexes(engine: HudiEngine, tmp_path: Path) -> None:
-    table = _new_table(tmp_path / "t", 6)
-    for number in range(3):
-        engine.write(
-            table.location,
-            records(_row(20 + number, 11, "Hudi", 10 + number), schema=_SCHEMA),
-            _WRITING | STAY_ON_VERSION_6,
-        )
-        table.sync_index()
-        table.upsert(records(_row(0, 7, "ROME", 10 + number), schema=_SCHEMA))
-        _require_same(engine, table)
-    assert table.scan(filters="hour(at) = 22").explain().files.read <= 2
-    assert table.metadata.verify() == ()
-    assert {index.state for index in table.indexes()} == {ColumnIndexState.VALID}
+    for version in (6, 9) if engine.version == NEWEST else (6,):
+        table = _new_table(tmp_path / str(version), version, ("by_day",) if version == 9 else tuple(_INDEXES))
+        settings = _WRITING | (STAY_ON_VERSION_6 if version == 6 else {})
+        for number in range(3):
+            row = _row(20 + number, 11, "Hudi", 10 + number)
+            engine.write(table.location, records(row, schema=_SCHEMA), settings)
+            table.sync_index()
+            table.upsert(records(_row(0, 7, "ROME", 10 + number), schema=_SCHEMA))
+            found = table.read(filters="date_trunc('day', at) >= timestamp '2024-05-04'")["id"].to_pylist()
+            assert sorted(found) == sorted(["k3", *(f"k{20 + before}" for before in range(number + 1))])
+        assert table.scan(filters="date_trunc('day', at) = timestamp '2024-05-04'").explain().files.read <= 2
+        assert table.metadata.verify() == ()
+        assert {index.state for index in table.indexes()} == {ColumnIndexState.VALID}

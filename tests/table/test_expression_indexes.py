@@ -104,7 +104,7 @@ def hourly(table: Table) -> None:
 
 
 @pytest.mark.parametrize("version", [6, 9])
-def test_an_hour_skips_where_its_column_cannot(tmp_path: Path, version: int) -> None:
+def test_hour_skips_where_column_cannot(tmp_path: Path, version: int) -> None:
     table = new_table(tmp_path / "t", version)
     table.insert(rows(("k0", "c0", 1, at(0))))
     made = table.create_index("by_hour", on="at", expression="hour(at)")
@@ -225,16 +225,3 @@ def test_a_value_that_fails_is_read(tmp_path: Path) -> None:
     table.insert(rows(("b", "y", 1, None, None, 2**62), ("c", "z", 1, None, None, 5)))
     assert table.scan(filters="n * 2 = 10").explain().files.read == 2
     assert ids(table.read(filters="case when n < 100 then n * 2 end = 10")) == ["c"]
-
-
-def test_another_type_of_values_invalidates(tmp_path: Path) -> None:
-    table = new_table(tmp_path / "t")
-    narrow = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64()), ("n", pa.int32())])
-    table.insert(records(("a", "x", 1, 5), schema=narrow))
-    table.create_index("abs", on="n", expression="abs(n)")
-    wide = narrow.set(3, pa.field("n", pa.float64()))
-    table.upsert(records(("b", "y", 1, 0.5), schema=wide))
-    assert ids(table.read(filters="abs(n) < 1")) == ["b"]
-    assert [index.state for index in table.indexes()] == [ColumnIndexState.INVALID]
-    assert table.create_index("abs", on="n", expression="abs(n)").state is ColumnIndexState.VALID
-    assert table.scan(filters="abs(n) < 1").explain().files.read == 1

@@ -83,7 +83,7 @@ ROWS = pa.table(
         ("date_format(t, \"yyyy/MM/dd'T'HH:mm:ss\")", ["2024/05/17T13:45:12"] * 3),
         ("date_format(d, 'yyyyMMdd 100%')", ["20240517 100%"] * 3),
         ("from_unixtime(n)", ["1970-01-01 00:00:01", "1970-01-01 00:00:02", None]),
-        ("from_unixtime(-1, 'HH''mm')", ["23'59"] * 3),
+        ("from_unixtime(-1, 'HH''''mm')", ["23'59"] * 3),
         ("cast(t as date)", [DAY] * 3),
         ("cast('2024-05-17 13:45:12' as timestamp)", [MOMENT] * 3),
         ("cast(n as string)", ["1", "2", None]),
