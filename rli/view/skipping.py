@@ -146,16 +146,16 @@ class Skipping:
     def _by_expressions(
         self, expression: pc.Expression, schema: pa.Schema, slices: Sequence[FileSlice]
     ) -> list[FileSlice] | None:
-        left, is_asked = slices, False
+        left: list[FileSlice] | None = None
         for index in self.metadata.indexed_expressions(schema):
             said = about(index, expression)
-            files = _files(left)
-            kept = said and self.metadata.ask(
-                index.partition, partial(files_that_expression_leaves, index=index, predicate=said, files=files)
-            )
-            if kept is not None:
-                left, is_asked = _chosen(left, kept), True
-        return [*left] if is_asked else None
+            if said is None:
+                continue
+            asked = slices if left is None else left
+            ask = partial(files_that_expression_leaves, index=index, predicate=said, files=_files(asked))
+            kept = _chosen(asked, self.metadata.ask(index.partition, ask))
+            left = left if kept is None else kept
+        return left
 
     def _by_bloom_filters(self, predicate: Predicate, slices: Sequence[FileSlice]) -> list[FileSlice] | None:
         keys = named_strings(predicate, self.key_columns)

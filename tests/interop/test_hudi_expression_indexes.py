@@ -94,7 +94,7 @@ def test_hudi_reads_indexes_of_rli(engine: HudiEngine, tmp_path: Path) -> None:
 def test_hudi_passes_unknown_indexes(engine: HudiEngine, tmp_path: Path) -> None:
     for version in (6, 9) if engine.version == NEWEST else (6,):
         table = _new_table(tmp_path / str(version), version, ("by_day",) if version == 9 else tuple(_INDEXES))
-        settings = _WRITING | (STAY_ON_VERSION_6 if version == 6 else {})
+        settings = {**_WRITING, **(STAY_ON_VERSION_6 if version == 6 else {})}
         for number in range(3):
             row = _row(20 + number, 11, "Hudi", 10 + number)
             engine.write(table.location, records(row, schema=_SCHEMA), settings)
