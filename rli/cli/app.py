@@ -26,6 +26,7 @@ from rli.cli.commands import (
     overwrite,
     read,
     report,
+    table_type,
     undo,
     write,
 )
@@ -114,6 +115,7 @@ index.register(app)
 metadata.register(app)
 lease.register(app)
 lock.register(app)
+table_type.register(app)
 doctor.register(app)
 capacity.register(app)
 advise.register(app)

@@ -111,6 +111,12 @@ def _still_writable(began_with: TableDefinition) -> TableDefinition:
             f"before={began_with.properties.version} now={table.properties.version}",
             remedy="write again",
         )
+    if table.properties.table_type != began_with.properties.table_type:
+        raise ConflictError(
+            f"the type of the table was changed during this write: table={table.location} "
+            f"before={began_with.properties.table_type} now={table.properties.table_type}",
+            remedy="write again",
+        )
     if is_lock_named(table.properties.raw) and not is_lock_named(began_with.properties.raw):
         raise ConflictError(
             f"the table was given a lock that it shares with writers of Hudi during this write: table={table.location}",

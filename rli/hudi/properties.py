@@ -267,6 +267,20 @@ def _merging(ordering_field: str | None) -> dict[str, str]:
     return {Key.PAYLOAD_CLASS: f"{_PAYLOADS}.DefaultHoodieRecordPayload", Key.ORDERING_FIELDS: ordering_field}
 
 
+def of_type(properties: TableProperties, table_type: str) -> TableProperties:
+    """The properties of the same table, as one of another type.
+
+    Args:
+        properties: of the table.
+        table_type: ``COPY_ON_WRITE`` or ``MERGE_ON_READ``. Rules by which log files are merged are added where they lack, and stay.
+    """
+    added: dict[str, str] = {}
+    if table_type == MERGE_ON_READ and Key.MERGE_MODE not in properties.raw:
+        rules = _merging(properties.ordering_field)
+        added = {key: value for key, value in rules.items() if key not in properties.raw}
+    return properties.changed({**added, Key.TYPE: table_type})
+
+
 def load_properties(storage: Storage) -> TableProperties:
     """The properties of the table at a storage.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.reports import VerifyReport
-from rli.model import CommitResult, KeyMode, MigrationResult, MigrationStep, Step
+from rli.model import CommitResult, KeyMode, MigrationResult, MigrationStep, Step, TableType
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
 from rli.services.compaction import CompactionResult, ScheduledCompaction
@@ -141,6 +141,10 @@ class TableGroups:
     def set_lock(self, lock: str, *, timeout: float | None = None) -> None:
         """As ``maintenance.set_lock``."""
         self.maintenance.set_lock(lock, timeout=timeout)
+
+    def set_table_type(self, table_type: TableType | str, *, timeout: float | None = None) -> None:
+        """As ``maintenance.set_table_type``."""
+        self.maintenance.set_table_type(table_type, timeout=timeout)
 
     def bootstrap_index(
         self,

@@ -11,7 +11,7 @@ from rli.errors import InvalidInputError
 from rli.hudi.java_properties import format_properties
 from rli.hudi.lock_settings import lock_changes, lock_properties
 from rli.hudi.properties import PROPERTIES_PATH
-from rli.model import CommitResult, Step
+from rli.model import CommitResult, Step, TableType
 from rli.services.archive import ArchiveResult, archive, foretold_archive
 from rli.services.clean import CleanResult, clean, foretold_clean
 from rli.services.compaction import (
@@ -22,9 +22,10 @@ from rli.services.compaction import (
     schedule_compaction,
 )
 from rli.services.purge import purge_tombstones
+from rli.services.table_type import change_table_type
 from rli.settings import Maintenance
 from rli.table.opened import OpenTable
-from rli.table.options import parse_tombstones
+from rli.table.options import parse_table_type, parse_tombstones
 from rli.table.patience import patience
 from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.view import paths
@@ -299,6 +300,33 @@ class TableMaintenance:
             properties = definition.reloaded().properties
             changed = properties.changed(lock_changes(properties.raw, lock))
             fence.replace(PROPERTIES_PATH, format_properties(changed.raw))
+        self._opened.reloaded()
+
+    def set_table_type(self, table_type: TableType | str, *, timeout: float | None = None) -> None:
+        """Make the table merge-on-read or copy-on-write, beside readers and writers of rli. No file changes.
+
+        A table becomes merge-on-read at once: the next updates append log files. Writes of rli under way are repeated. Writers of
+        Hudi must be given the new type, and must not be at work meanwhile.
+
+        A table becomes copy-on-write only without log files, and without deltacommits on its active timeline: readers of such
+        tables know neither. ``compact()``, ``metadata.compact()`` and ``archive(keep_commits=1)`` remove both. The states
+        before can no longer be read.
+
+        Args:
+            table_type: "merge_on_read" or "copy_on_write".
+            timeout: as for ``clean``.
+
+        Raises:
+            SettingsError: there is no such type.
+            UnsupportedTableError: the table cannot have the type, or cannot yet: says what to do before.
+
+        Example:
+            >>> import rli
+            >>> rli.open_table("trips").set_table_type("merge_on_read")
+        """
+        wanted = parse_table_type(table_type)
+        with self._opened.service("change of the table type", patience(timeout)) as (_, fence):
+            change_table_type(fence, wanted)
         self._opened.reloaded()
 
     def _change_settings(self, service: str, changes: Mapping[str, object], timeout: float | None) -> None:

@@ -136,15 +136,13 @@ def wanted_type(options: TableOptions) -> str:
     Raises:
         SettingsError: there is no such choice, or a format of log files is given for a table without log files.
     """
-    chosen = options.get("table_type", TableType.COPY_ON_WRITE)
-    if chosen not in set(TableType):
-        raise SettingsError(f"no such choice: table_type={chosen!r}", remedy=f"choose one of {', '.join(TableType)}")
+    chosen = parse_table_type(options.get("table_type", TableType.COPY_ON_WRITE))
     if chosen == TableType.COPY_ON_WRITE and "log_format" in options:
         raise SettingsError(
             f"a copy-on-write table has no log files: log_format={options['log_format']!r}",
             remedy='leave log_format out, or give table_type="merge_on_read"',
         )
-    return TableType(chosen).upper()
+    return chosen.upper()
 
 
 def wanted_partitions(options: TableOptions, index_url: str) -> NewPartitions | None:
@@ -159,6 +157,13 @@ def wanted_partitions(options: TableOptions, index_url: str) -> NewPartitions | 
     if isinstance(kind, InMetadataTable):
         wanted.append(kind.partition)
     return NewPartitions(wanted, kind.scope_of(index_url)) if wanted or given != NO_METADATA else None
+
+
+def parse_table_type(chosen: object) -> TableType:
+    """The type that a caller names; raises ``SettingsError`` for another name."""
+    if chosen not in set(TableType):
+        raise SettingsError(f"no such choice: table_type={chosen!r}", remedy=f"choose one of {', '.join(TableType)}")
+    return TableType(str(chosen))
 
 
 def parse_tombstones(text: object) -> int | None:

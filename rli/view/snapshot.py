@@ -151,15 +151,17 @@ class Snapshot:
         """The live ones of some slices, as they are listed.
 
         Raises:
-            UnsupportedTableError: a copy-on-write table holds a log file.
+            UnsupportedTableError: a copy-on-write table has records in log files.
         """
-        log = next((one for one in slices if one.logs), None)
+        live = latest_slices(slices, self.timeline, self.replaced)
+        # Log files of earlier slices stay from the time when it was merge-on-read, until a clean.
+        log = next((one for one in live.values() if one.logs), None)
         if log is not None and self.table.properties.is_copy_on_write:
             raise UnsupportedTableError(
                 f"a copy-on-write table holds a log file, as merge-on-read tables do: file={log.logs[0].path}",
                 remedy="let Hudi compact the table before it becomes copy-on-write, or move the file away",
             )
-        return latest_slices(slices, self.timeline, self.replaced)
+        return live
 
     @cached_property
     def replaced(self) -> dict[FileGroupId, str]:
