@@ -14,7 +14,7 @@ from tests.support.soak import cases
 settings.register_profile("rli", deadline=None, max_examples=cases(60), print_blob=True)
 settings.load_profile("rli")
 
-pytest_plugins = ["tests.support.services", "tests.support.sharing"]
+pytest_plugins = ["tests.support.services", "tests.support.sharing", "tests.support.table_types"]
 
 _REQUIRE_ALL = os.environ.get("RLI_REQUIRE_ALL") == "1"
 

@@ -153,7 +153,8 @@ def test_sound_tables_are_found_sound(kind: Kind, version: int, tmp_path: Path, 
 def assert_sound(table: Table, rli: Rli) -> None:
     assert table.verify_index(deep=True).damaged == ()
     findings = rli("doctor", table.location, "--json").json["findings"]
-    assert [found for found in findings if found["verdict"] != "ok"] == []
+    # Without maintenance, the log files of such a table wait for a compaction.
+    assert [found for found in findings if found["verdict"] != "ok" and found["check"] != "log files"] == []
 
 
 @pytest.mark.parametrize("name", INDEXABLE)

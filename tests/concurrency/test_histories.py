@@ -16,7 +16,7 @@ from threading import Event as Flag
 
 import pytest
 
-from rli import Scope, Table, create_table, open_table
+from rli import Scope, Table, TableType, create_table, open_table
 from rli.commit.exclusive_service import table_service
 from rli.index.record.entries.purging import floor_of
 from rli.services import purge
@@ -43,6 +43,7 @@ from tests.support.indexes import EAGER_PURGES, limit_index, record_index
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.redis import dropped_afterwards, redis_url
 from tests.support.soak import cases
+from tests.support.table_types import of_both_types
 from tests.support.tables import check_stored, records, turn_into_version_9
 
 ROUNDS = cases(2)
@@ -123,7 +124,7 @@ def require_serialisable_events(table: Table, events: Sequence[Event]) -> None:
     check_stored(table)
 
 
-def new_table(folder: Path, index: str, number: int) -> Table:
+def new_table(folder: Path, index: str, number: int, table_type: TableType = TableType.COPY_ON_WRITE) -> Table:
     """A table; in every second history each commit opens file groups of its own, which are then clustered."""
     small_file_size = None if number % 2 else 0
     return create_table(
@@ -134,14 +135,16 @@ def new_table(folder: Path, index: str, number: int) -> Table:
         index=index,
         shards=3,
         small_file_size=small_file_size,
+        table_type=table_type,
     )
 
 
 @pytest.mark.invariant("P2", "P5")
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_a_history_is_serialisable(tmp_path: Path, number: int) -> None:
-    table = new_table(tmp_path, f"lmdb://{tmp_path}/i", number)
+@of_both_types
+def test_a_history_is_serialisable(tmp_path: Path, table_type: TableType, number: int) -> None:
+    table = new_table(tmp_path, f"lmdb://{tmp_path}/i", number, table_type)
     require_serialisable(table, SEED + number)
 
 
@@ -208,8 +211,9 @@ def test_history_with_wrong_clocks_is_serialisable(tmp_path: Path, number: int, 
 @pytest.mark.invariant("P5", "P36")
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_history_under_partition_scope_is_serialisable(tmp_path: Path, number: int) -> None:
-    table = new_table(tmp_path, f"lmdb://{tmp_path}/i?scope=partition", number)
+@of_both_types
+def test_history_under_partition_scope_is_serialisable(tmp_path: Path, table_type: TableType, number: int) -> None:
+    table = new_table(tmp_path, f"lmdb://{tmp_path}/i?scope=partition", number, table_type)
     require_serialisable(table, SEED + number)
 
 
@@ -225,9 +229,16 @@ def test_a_history_on_redis_is_serialisable(tmp_path: Path, redis_server: Servic
 
 @pytest.mark.invariant("P36")
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_history_without_store_is_serialisable(tmp_path: Path, number: int) -> None:
+@of_both_types
+def test_history_without_store_is_serialisable(tmp_path: Path, table_type: TableType, number: int) -> None:
     with create_table(
-        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="global-simple:", small_file_size=0
+        tmp_path / "t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index="global-simple:",
+        small_file_size=0,
+        table_type=table_type,
     ) as table:
         turn_into_version_9(table)
         require_serialisable(table, SEED + number)

@@ -134,6 +134,8 @@ def write_and_cut(place: Place, write: str) -> None:
         ("savepoint", Journal.OFF, "elsewhere", "template"),
         ("upsert", Journal.ON, "elsewhere", "template_leased"),
         ("rollback", Journal.ON, "elsewhere", "template_leased"),
+        ("upsert", Journal.OFF, "elsewhere", "template_with_logs"),
+        ("rollback", Journal.ON, "beside the table", "template_with_logs"),
     ],
 )
 def test_the_power_goes_off(  # noqa: PLR0917

@@ -16,6 +16,7 @@ from tests.support.soak import in_ci
 from tests.support.table_model import Outcome, Version
 from tests.support.table_model import deleted as deleted_globally
 from tests.support.table_model import upserted as upserted_globally
+from tests.support.table_types import BOTH_TYPES
 from tests.support.tables import turn_into_version_9
 
 
@@ -88,7 +89,12 @@ Test = TypeVar("Test", bound=Callable[..., object])
 
 
 def _on(names: Iterable[str]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("kind", [pytest.param(ALL_KINDS[name], id=name) for name in names])
+    """With each kind, on tables of both types."""
+    pairs = [
+        (name, kinds[key]) for name in names for key, kinds in ((name, ALL_KINDS), (f"{name}-logs", MERGE_ON_READ))
+    ]
+    ids = [f"{name}-{type_name}" for name in names for type_name in BOTH_TYPES]
+    return pytest.mark.parametrize("kind", [kind for _, kind in pairs], ids=ids)
 
 
 with_metadata_kinds = _on(ALL_KINDS)
