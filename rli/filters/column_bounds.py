@@ -45,6 +45,14 @@ class ColumnBounds:
             for name, bound in (("least", self.least), ("greatest", self.greatest)):
                 object.__setattr__(self, name, pc.if_else(pc.is_nan(bound), None, bound))
 
+    def part(self, units: slice) -> ColumnBounds:
+        """The bounds in units that follow each other."""
+        if units == slice(0, len(self.least)):
+            return self
+        return ColumnBounds(
+            self.least[units], self.greatest[units], self.may_hold_null[units], self.may_hold_values[units]
+        )
+
 
 class Bounds(Protocol):
     """The bounds of the columns of some units."""

@@ -29,11 +29,13 @@ _WIDER: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float64())
 """Each holds the values of those before it, in their order."""
 
 
-class _Stored(NamedTuple):
-    """The columns of a file: all names, and the leaves."""
+class _Run(NamedTuple):
+    """Files one after the other whose Parquet schemas are equal: all names, the leaves, that schema, and the row groups."""
 
     names: frozenset[str]
     places: dict[Column, tuple[int, pa.DataType]]
+    schema: pq.ParquetSchema
+    groups: list[pq.RowGroupMetaData]
 
 
 @dataclass(frozen=True)
@@ -58,37 +60,41 @@ class FooterBounds:
         _, kind = self._places.get(column, (None, None))
         if kind is None or not _is_ordered(kind) or not self.footers:
             return None
-        files = zip(self.footers, self._stored, strict=True)
-        return concat_bounds([self._of_file(footer, stored, column, kind) for footer, stored in files])
+        return concat_bounds([self._of_run(run, column, kind) for run in self._runs])
 
     @cached_property
     def _places(self) -> dict[Column, tuple[int, pa.DataType]]:
         return leaf_places(self.schema)
 
     @cached_property
-    def _stored(self) -> list[_Stored]:
-        schemas = (footer.schema.to_arrow_schema() for footer in self.footers)
-        return [_Stored(frozenset(schema.names), leaf_places(schema)) for schema in schemas]
+    def _runs(self) -> list[_Run]:
+        runs: list[_Run] = []
+        for footer in self.footers:
+            if not runs or not runs[-1].schema.equals(footer.schema):
+                schema = footer.schema.to_arrow_schema()
+                runs.append(_Run(frozenset(schema.names), leaf_places(schema), footer.schema, []))
+            runs[-1].groups.extend(footer.row_group(number) for number in range(footer.num_row_groups))
+        return runs
 
-    def _of_file(self, footer: pq.FileMetaData, stored: _Stored, column: Column, kind: pa.DataType) -> ColumnBounds:
-        if column[0] not in stored.names:
+    def _of_run(self, run: _Run, column: Column, kind: pa.DataType) -> ColumnBounds:
+        units = len(run.groups)
+        if column[0] not in run.names:
             is_null = len(column) == 1 and column[0] not in self.absent
-            return _unknown(kind, footer.num_row_groups, may_hold_values=not is_null)
-        place = stored.places.get(column)
+            return _unknown(kind, units, may_hold_values=not is_null)
+        place = run.places.get(column)
         if place is None:
-            return _unknown(kind, footer.num_row_groups)
+            return _unknown(kind, units)
         position, stored_kind = place
-        if footer.schema.column(position).path != ".".join(column):
-            return _unknown(kind, footer.num_row_groups)
-        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-        statistics = [_statistics(group, position) for group in groups]
-        convert = _conversion(footer.schema.column(position), stored_kind, kind)
+        if run.schema.column(position).path != ".".join(column):
+            return _unknown(kind, units)
+        statistics = [_statistics(group, position) for group in run.groups]
+        convert = _conversion(run.schema.column(position), stored_kind, kind)
         nulls = [one.null_count if one is not None and one.has_null_count else None for one in statistics]
         return ColumnBounds(
             _converted([None if one is None else _raw(one, "min_raw") for one in statistics], convert, kind),
             _converted([None if one is None else _raw(one, "max_raw") for one in statistics], convert, kind),
             np.array([count != 0 for count in nulls], np.bool_),
-            np.array([count != group.num_rows for count, group in zip(nulls, groups, strict=True)], np.bool_),
+            np.array([count != group.num_rows for count, group in zip(nulls, run.groups, strict=True)], np.bool_),
         )
 
 
@@ -186,7 +192,8 @@ def _converted(values: list[Any], convert: _Conversion | None, kind: pa.DataType
         try:
             return convert(values)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass
+            if len(values) > 1:
+                return pa.concat_arrays([_converted([value], convert, kind) for value in values])
     return pa.nulls(len(values), bound_type(kind))
 
 

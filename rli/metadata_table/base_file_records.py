@@ -12,10 +12,10 @@ its Parquet footer leaves a doubt:
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,11 +28,13 @@ from rli.hudi.bloom_filter import FILTER_KEY, TYPE_KEY
 from rli.hudi.file_names import BaseFileName
 from rli.hudi.footer_bounds import FooterBounds, leaf_places
 from rli.hudi.metadata.records import Bound, ColumnStatistics, StoredBloomFilter
-from rli.hudi.metadata.statistic_values import StatisticsVersion, stored_bound, value_type_of
+from rli.hudi.metadata.statistic_values import StatisticsVersion, bound_form, value_type_of
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.storage import Storage
 
 _GREGORIAN_START: Final = int(datetime(1582, 10, 15, tzinfo=UTC).timestamp())
+_AT_ONCE: Final = 64
+_FLOATING: Final = (pa.float32(), pa.float64())
 _OLDEST_TYPE: Final = b"SIMPLE"
 _OTHER_CALENDAR: Final = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
 
@@ -52,33 +54,71 @@ class BaseFileRecords:
     rows: int
 
 
-def base_file_records(
-    storage: Storage, path: str, columns: IndexedColumns, stored_at: str | None = None
-) -> BaseFileRecords:
-    """Read what the metadata table keeps of a base file.
+def base_file_records(storage: Storage, path: str, columns: IndexedColumns) -> BaseFileRecords:
+    """Read what the metadata table keeps of one base file; as ``records_of_base_files``."""
+    return next(records_of_base_files(storage, {path: path}, columns))
 
-    The footer is enough. Where other writers made the file, floating-point columns are read as a whole, to look for NaN.
+
+def records_of_base_files(
+    storage: Storage, files: Mapping[str, str], columns: IndexedColumns
+) -> Iterator[BaseFileRecords]:
+    """Read what the metadata table keeps of base files.
+
+    The footers are enough; memory holds those of 64 files. Where other writers made a file, its floating-point columns are read as
+    a whole, to look for NaN.
 
     Args:
         storage: of the table.
-        path: of the base file, relative to the table.
-        columns: those with statistics; columns that the file lacks, and nested ones, have none.
-        stored_at: where the file is as long as its commit has not brought it to its path; None once it has.
+        files: path of each base file in the table → where it is now: a commit brings it to its path at its end.
+        columns: those with statistics; columns that a file lacks, and nested ones, have none.
 
     Raises:
-        CorruptTableError: the file is missing or damaged, or has no name of a base file.
+        CorruptTableError: a file is missing or damaged, or has no name of a base file.
     """
+    paths = list(files)
+    for start in range(0, len(paths), _AT_ONCE):
+        footers = [_footer(storage, path, files[path], columns) for path in paths[start : start + _AT_ONCE]]
+        # Files of one writer have the same columns: what depends on these alone is found once.
+        for run in _runs(footers):
+            with corrupt_unless_parquet(run[0].path):
+                statistics = _statistics(run, columns)
+            for footer, found in zip(run, statistics, strict=True):
+                bloom_filter = _bloom_filter(footer.metadata, footer.name.instant)
+                yield BaseFileRecords(found, bloom_filter, footer.metadata.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    """The footer of a base file, and those of its floating-point columns that hold NaN."""
+
+    path: str
+    name: BaseFileName
+    metadata: pq.FileMetaData
+    holding_nan: frozenset[str]
+
+
+def _footer(storage: Storage, path: str, stored_at: str, columns: IndexedColumns) -> _Footer:
     name = BaseFileName.parse(posixpath.basename(path))
-    place = storage.full_path(stored_at or path)
-    with corrupt_unless_parquet(path), storage.filesystem.open_input_file(place) as source:
+    with corrupt_unless_parquet(path), storage.filesystem.open_input_file(storage.full_path(stored_at)) as source:
         file = pq.ParquetFile(source)
-        schema, statistics = file.schema_arrow, _footer_statistics(file.metadata, str(name), columns)
         holding_nan = columns_with_nan(file.metadata.metadata or {}, str(name))
         if holding_nan is None:
-            floating = [name for name in statistics if pa.types.is_floating(schema.field(name).type)]
+            wanted = {*columns.names}
+            # Those of 16 bits have no statistics.
+            floating = [field.name for field in file.schema_arrow if field.type in _FLOATING and field.name in wanted]
             holding_nan = _holding_nan(file, floating)
-        certain = {column: found for column, found in statistics.items() if column not in holding_nan}
-        return BaseFileRecords(certain, _bloom_filter(file.metadata, name.instant), file.metadata.num_rows)
+        return _Footer(path, name, file.metadata, holding_nan)
+
+
+def _runs(footers: Sequence[_Footer]) -> Iterator[list[_Footer]]:
+    """Files one after the other with the same columns, written in the same way."""
+    run: list[_Footer] = []
+    for footer in footers:
+        if run and not run[-1].metadata.schema.equals(footer.metadata.schema):
+            yield run
+            run = []
+        run.append(footer)
+    yield run
 
 
 def _bloom_filter(footer: pq.FileMetaData, instant: str) -> StoredBloomFilter | None:
@@ -89,29 +129,31 @@ def _bloom_filter(footer: pq.FileMetaData, instant: str) -> StoredBloomFilter | 
     return StoredBloomFilter(entries.get(TYPE_KEY.encode(), _OLDEST_TYPE).decode(), instant, content)
 
 
-def _footer_statistics(footer: pq.FileMetaData, file_name: str, columns: IndexedColumns) -> dict[str, ColumnStatistics]:
-    """Statistics by a footer alone. Those of floating-point columns are right only if there is no NaN."""
-    schema = footer.schema.to_arrow_schema().remove_metadata()
-    bounds = FooterBounds([footer], schema)
-    has_other_calendar = not _OTHER_CALENDAR.isdisjoint(footer.metadata or ())
-    found, version, places = {}, columns.version, leaf_places(schema)
+def _statistics(run: Sequence[_Footer], columns: IndexedColumns) -> list[dict[str, ColumnStatistics]]:
+    """Statistics of files with the same columns, in their order."""
+    schema = run[0].metadata.schema.to_arrow_schema().remove_metadata()
+    bounds = FooterBounds([footer.metadata for footer in run], schema)
+    groups = [[footer.metadata.row_group(number) for number in range(footer.metadata.num_row_groups)] for footer in run]
+    places, version = leaf_places(schema), columns.version
+    found: list[dict[str, ColumnStatistics]] = [{} for _ in run]
     for column in columns.names:
         of_column = bounds.of((column,))
         if of_column is None:
             continue
         position, kind = places[(column,)]
-        ends = _bounds(of_column, kind, version)
-        if ends is None or (has_other_calendar and _is_before_gregorian(of_column, kind)):
-            continue
-        counts = _counts(footer, position)
-        if counts is not None:
-            value_type = value_type_of(kind) if version is StatisticsVersion.V2 else None
-            found[column] = ColumnStatistics(file_name, column, *ends, *counts, value_type)
+        value_type = value_type_of(kind) if version is StatisticsVersion.V2 else None
+        stored, start = bound_form(kind, version), 0
+        for footer, of_file, statistics in zip(run, groups, found, strict=True):
+            units = slice(start, start := start + len(of_file))
+            ends = _certain_bounds(footer, of_column.part(units), kind, stored)
+            counts = None if ends is None else _counts(footer, of_file, position)
+            if ends is not None and counts is not None and column not in footer.holding_nan:
+                statistics[column] = ColumnStatistics(str(footer.name), column, *ends, *counts, value_type)
     return found
 
 
-def _bounds(
-    bounds: ColumnBounds, kind: pa.DataType, version: StatisticsVersion
+def _certain_bounds(
+    footer: _Footer, bounds: ColumnBounds, kind: pa.DataType, stored: Callable[[pa.Scalar], Bound | None]
 ) -> tuple[Bound | None, Bound | None] | None:
     """The least and the greatest value; nothing for nulls alone, and None if they are not certain."""
     least, greatest = bounds.least, bounds.greatest
@@ -120,20 +162,13 @@ def _bounds(
         least, greatest = least.filter(holds_values), greatest.filter(holds_values)
     if not len(least):
         return None, None
-    if least.null_count or greatest.null_count:
+    if least.null_count or greatest.null_count or _is_of_other_calendar(footer, least):
         return None
     try:
-        ends = [
-            stored_bound(end, version)
-            for end in (
-                _first(least, kind, ascending=True),
-                _first(greatest, kind, ascending=False),
-            )
-        ]
+        minimum, maximum = stored(_first(least, kind, ascending=True)), stored(_first(greatest, kind, ascending=False))
     except pa.ArrowException:
         # A string that was cut off within a character.
         return None
-    minimum, maximum = ends
     return None if minimum is None or maximum is None else (_zero(minimum, -0.0), _zero(maximum, 0.0))
 
 
@@ -150,12 +185,13 @@ def _zero(bound: Bound, zero: float) -> Bound:
     return Bound(bound.wrapper, zero) if is_zero else bound
 
 
-def _counts(footer: pq.FileMetaData, position: int) -> tuple[int, int, int, int] | None:
+def _counts(footer: _Footer, groups: Sequence[Any], position: int) -> tuple[int, int, int, int] | None:
     """Values with nulls, nulls, compressed and uncompressed bytes of a column; None if they are unknown, or no values."""
     values = nulls = compressed = uncompressed = 0
-    for number in range(footer.num_row_groups):
-        chunk = footer.row_group(number).column(position)
-        statistics = chunk.statistics
+    for group in groups:
+        with corrupt_unless_parquet(footer.path):
+            chunk = group.column(position)
+            statistics = chunk.statistics
         if statistics is None or not statistics.has_null_count:
             return None
         values += chunk.num_values
@@ -166,12 +202,15 @@ def _counts(footer: pq.FileMetaData, position: int) -> tuple[int, int, int, int]
     return (values, nulls, compressed, uncompressed) if values else None
 
 
-def _is_before_gregorian(bounds: ColumnBounds, kind: pa.DataType) -> bool:
-    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+def _is_of_other_calendar(footer: _Footer, least: pa.Array) -> bool:
+    """Whether a column holds days before the Gregorian calendar, counted by another one."""
+    if not (pa.types.is_date(least.type) or pa.types.is_timestamp(least.type)):
+        return False
+    if _OTHER_CALENDAR.isdisjoint(footer.metadata.metadata or ()):
         return False
     # Not cast to days: that fails for moments within a day.
-    least = pc.min(bounds.least.cast(pa.timestamp("s"), safe=False).cast(pa.int64()))
-    return bool(least.is_valid and least.as_py() < _GREGORIAN_START)
+    first = pc.min(least.cast(pa.timestamp("s"), safe=False).cast(pa.int64()))
+    return bool(first.is_valid and first.as_py() < _GREGORIAN_START)
 
 
 def _holding_nan(file: pq.ParquetFile, columns: list[str]) -> frozenset[str]:

@@ -18,7 +18,7 @@ from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.records import ColumnStatistics, FileList, ListedFile
 from rli.hudi.metadata.views import DataFile
 from rli.hudi.timeline.commit_metadata import WriteStat
-from rli.metadata_table.base_file_records import BaseFileRecords, base_file_records
+from rli.metadata_table.base_file_records import BaseFileRecords, records_of_base_files
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.metadata_table.partition_change import PartitionChange
 from rli.metadata_table.partition_statistics import merged_over_files
@@ -57,15 +57,9 @@ class FileChanges:
             CorruptTableError: a base file is missing or damaged.
         """
         sizes = {_file_of(stat): stat.file_size for stat in change.stats}
-        return cls(
-            sizes,
-            {
-                _file_of(stat): base_file_records(
-                    storage, stat.path, columns, paths.unpublished_file(instant, stat.path)
-                )
-                for stat in change.written
-            },
-        )
+        places = {stat.path: paths.unpublished_file(instant, stat.path) for stat in change.written}
+        records = records_of_base_files(storage, places, columns)
+        return cls(sizes, dict(zip(map(_file_of, change.written), records, strict=True)))
 
     @property
     def has_all_bloom_filters(self) -> bool:

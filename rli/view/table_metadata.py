@@ -22,6 +22,9 @@ Told = TypeVar("Told")
 _ATTEMPTS: Final = 2
 """A file of the metadata table may go while it is read, after a compaction."""
 
+_HIDING: Final = frozenset({PartitionKind.FILES, PartitionKind.PARTITION_STATS})
+"""A lost record of these hides records of the table, or brings older ones back; of other kinds it costs time, or is missed elsewhere."""
+
 
 class TableMetadata:
     """The metadata table as readers of one state use it, partition by partition, as long as each can be read.
@@ -128,6 +131,8 @@ class TableMetadata:
         for partition in partitions:
             if partition not in self._complete:
                 require_each_commit(reader, partition, self._timeline)
+                if partition in _HIDING:
+                    reader.require_each(partition)
                 self._complete.add(partition)
 
     def _opened(self) -> MetadataTableReader:

@@ -152,6 +152,33 @@ def test_broken_partition_breaks_no_read(table: Table, warnings: pytest.LogCaptu
     assert metadata_warnings(warnings) == {partition}
 
 
+@pytest.mark.parametrize("is_emptied", [True, False])
+@pytest.mark.parametrize("version", [6, 9])
+def test_lost_logs_hide_no_record(
+    version: int, tmp_path: Path, warnings: pytest.LogCaptureFixture, *, is_emptied: bool
+) -> None:
+    table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
+    if version == 9:
+        turn_into_version_9(table)
+    table.upsert(records(("a", "x", 1, 1.0)))
+    partitions = ["files", "column_stats", "partition_stats"]
+    table.metadata.enable(partitions)
+    for number in range(2, 5):
+        table.upsert(records(("a", "x", number, 10.0 * number), (f"b{number}", "y", 1, 0.0)))
+    expected = ids(table.read(["id"], "v > 15"))
+    for partition in ("partition_stats", "files"):
+        logs = sorted(Path(table.location, ".hoodie/metadata", partition).glob(".*.log.*"), key=lambda log: log.name)
+        # Neither the first nor the last change.
+        lost = logs[-2]
+        content = lost.read_bytes()
+        lost.write_bytes(b"") if is_emptied else lost.unlink()
+        warnings.clear()
+        assert ids(table.read(["id"], "v > 15")) == expected
+        assert metadata_warnings(warnings) == {partition}
+        lost.write_bytes(content)
+    assert table.metadata.verify() == ()
+
+
 def test_list_without_last_commit_is_distrusted(tmp_path: Path, warnings: pytest.LogCaptureFixture) -> None:
     table = rli.open_table(unpack_metadata_table("v9_gaps", tmp_path))
     expected = ids(table.read())

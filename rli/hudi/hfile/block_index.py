@@ -19,6 +19,7 @@ _PLACE: Final = struct.Struct(">qi")
 _SHORT: Final = struct.Struct(">qibh")
 """An entry whose key's length is one byte, up to the length of the row."""
 
+_MIDDLE_BYTES: Final = 16
 _INT: Final = struct.Struct(">i")
 _ROW: Final = struct.Struct(">h")
 
@@ -51,20 +52,24 @@ def as_root(entries: Iterable[IndexEntry]) -> bytes:
     )
 
 
-def root_entries(content: bytes, count: int) -> list[IndexEntry]:
+def root_entries(content: bytes, count: int, levels: int) -> list[IndexEntry]:
     """The entries of the root index.
 
     Args:
         content: of its block.
         count: of entries.
+        levels: of the index.
 
     Raises:
-        CorruptTableError: it does not hold so many.
+        CorruptTableError: it holds fewer, or more: those that are not counted would hide their cells.
     """
     # Grows with what is there, not with a count that may be wrong.
     entries, place = _short_entries(content, count)
     cursor = Cursor(content[place:], "the root index")
     entries += [_entry(cursor, None) for _ in range(count - len(entries))]
+    # HBase lets the place of the middle key follow where there are several levels.
+    if not cursor.at_end and not (levels > 1 and cursor.left == _MIDDLE_BYTES):
+        raise damaged(f"the root index holds more than its entries: entries={count} bytes left={cursor.left}")
     return _in_order(entries)
 
 

@@ -46,7 +46,12 @@ class Cursor:
     @property
     def at_end(self) -> bool:
         """Whether all was read."""
-        return self._at == len(self._buffer)
+        return not self.left
+
+    @property
+    def left(self) -> int:
+        """Bytes that were not read."""
+        return len(self._buffer) - self._at
 
     def take(self, length: int) -> bytes:
         """The next bytes.
@@ -56,7 +61,7 @@ class Cursor:
         """
         end = self._at + length
         if length < 0 or end > len(self._buffer):
-            raise damaged(f"{self._place} ends too early: wanted={length} left={len(self._buffer) - self._at}")
+            raise damaged(f"{self._place} ends too early: wanted={length} left={self.left}")
         part = self._buffer[self._at : end]
         self._at = end
         return part

@@ -67,7 +67,9 @@ class HFileReader:
         self._trailer = Trailer.parse(last[-TRAILER_BYTES:])
         self._blocks = BlockSource(source, end, self._trailer.codec, last, start)
         root = self._blocks.read(self._trailer.load_on_open, ROOT_INDEX)
-        self._root = root_entries(root, self._trailer.index_entries)
+        self._root = root_entries(root, self._trailer.index_entries, self._trailer.levels)
+        if self._trailer.entries and not self._root:
+            raise damaged(f"the index names no block, although there are cells: cells={self._trailer.entries}")
         self.info: Mapping[str, bytes] = _info(self._blocks.read(self._trailer.info, INFO))
         self.entries = self._trailer.entries
 

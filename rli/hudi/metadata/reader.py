@@ -164,6 +164,10 @@ class MetadataTableReader:
         """
         self._written.require_whole(partition, self.groups(partition))
 
+    def require_each(self, partition: str) -> None:
+        """As ``require_whole``, but of log files only that they are there and not empty: most often no commit is read for that."""
+        self._written.require_each(partition, self.groups(partition))
+
     def superseded(self, partition: str) -> tuple[StoredFile, ...]:
         """The files of a partition that no reader needs any more; raises as ``groups``."""
         return superseded_files(

@@ -88,19 +88,27 @@ def stored_bound(value: pa.Scalar, version: StatisticsVersion) -> Bound | None:
         >>> stored_bound(pa.scalar(7, pa.int32()), StatisticsVersion.V2)
         Bound(wrapper='IntWrapper', value=7)
     """
-    kind = value.type
+    return bound_form(value.type, version)(value)
+
+
+def bound_form(kind: pa.DataType, version: StatisticsVersion) -> Callable[[pa.Scalar], Bound | None]:
+    """``stored_bound`` for values of one type, of which there are many."""
     if pa.types.is_decimal(kind):
-        return _stored_decimal(value.as_py(), kind.scale, version)
+        return lambda value: _stored_decimal(value.as_py(), kind.scale, version)
     if pa.types.is_date32(kind):
-        return Bound("IntWrapper" if version == StatisticsVersion.V2 else "DateWrapper", value.value)
+        date = "IntWrapper" if version == StatisticsVersion.V2 else "DateWrapper"
+        return lambda value: Bound(date, value.value)
     if (ordinal := _time_ordinal(kind)) is not None:
         if ordinal in _TIMES.values() and version == StatisticsVersion.V1:
-            return None
-        return Bound("IntWrapper" if ordinal == _TIMES["ms"] else "LongWrapper", value.value)
+            return lambda _: None
+        time = "IntWrapper" if ordinal == _TIMES["ms"] else "LongWrapper"
+        return lambda value: Bound(time, value.value)
     wrapper = next((name for fits, name, _ in _PLAIN if fits(kind)), None)
-    content = value.as_py()
-    is_bound = wrapper is not None and not (isinstance(content, float) and math.isnan(content))
-    return Bound(wrapper, content) if wrapper is not None and is_bound else None
+    return lambda value: None if wrapper is None else _stored_plain(wrapper, value.as_py())
+
+
+def _stored_plain(wrapper: str, value: BoundValue) -> Bound | None:
+    return None if isinstance(value, float) and math.isnan(value) else Bound(wrapper, value)
 
 
 def _stored_decimal(value: Decimal, scale: int, version: StatisticsVersion) -> Bound | None:

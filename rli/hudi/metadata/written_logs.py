@@ -7,7 +7,7 @@ names do not tell which, and Hudi's readers ignore both.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,7 +18,7 @@ from rli.hudi.metadata.parallel_reads import read_each
 from rli.hudi.metadata.partitions import METADATA_FOLDER
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.timeline.commit_metadata import BULK_INSERT, CommitMetadata, WriteStat
-from rli.hudi.timeline.instant import Action
+from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.timeline import Timeline, load_timeline, read_commit
 from rli.storage import Storage, StoredFile
 
@@ -56,19 +56,44 @@ class WrittenLogs:
             CorruptTableError: a file is missing, or a log file too short.
             InstantNotFoundError: others have compacted the metadata table since its timeline was loaded.
         """
-        # A group without a visible file has lost all its files, or is new in a pending commit.
-        slices = {group.file_id: group for group in groups if group.base is not None or group.names}
-        # Earlier files belong to former slices, or to this partition before a rebuild.
-        since = min((self._instants.birth_time(_first_instant(group)) for group in slices.values()), default="")
-        commits = list(self._commits(since))
+        self._require(partition, groups, lambda _: True)
+
+    def require_each(self, partition: str, groups: Sequence[GroupSlice]) -> None:
+        """Pass file groups of a partition unless a file of a completed commit is missing, or empty.
+
+        It reads the metadata of those commits alone that have no file there by the files' names, so of none most often. Raises as
+        ``require_whole``.
+        """
+        builds = {build.time for build in self._instants.builds}
+        changes = [change for change in self._chosen(_since(groups, self._instants)) if change.time not in builds]
+        if len(groups) == 1:
+            (group,) = groups
+            changes = [change for change in changes if not self._may_show(change, group)]
+            written = [log for log in group.changed_logs if log.size]
+            if not self._instants.name_log_files and len(changes) <= len(written):
+                # The names do not tell which commit has written a log file, but each has written one.
+                return
+        asked = {change.time for change in changes}
+        self._require(partition, groups, lambda instant: instant.time in asked)
+
+    def _may_show(self, change: Instant, group: GroupSlice) -> bool:
+        """Whether a file group has the file of a deltacommit or of a compaction, or needs it no more, by names alone."""
+        if change.action == Action.COMMIT:
+            return change.time <= group.base_instant
+        files = zip(group.names, group.logs, strict=True)
+        return self._instants.name_log_files and any(name.instant == change.time and file.size for name, file in files)
+
+    def _require(self, partition: str, groups: Sequence[GroupSlice], is_asked: Callable[[Instant], bool]) -> None:
+        slices = {group.file_id: group for group in _visible(groups)}
+        commits = list(self._commits(_since(groups, self._instants), is_asked))
         births = (time for time, commit in commits if commit.operation == BULK_INSERT)
         last_birth = max(map(self._instants.completion_time, births), default="")
         for instant, commit in commits:
             for stat in commit.write_stats:
                 if stat.partition_path == partition:
-                    self._require(stat, instant, slices.get(stat.file_id), last_birth)
+                    self._require_file(stat, instant, slices.get(stat.file_id), last_birth)
 
-    def _require(self, stat: WriteStat, instant: str, group: GroupSlice | None, last_birth: str) -> None:
+    def _require_file(self, stat: WriteStat, instant: str, group: GroupSlice | None, last_birth: str) -> None:
         """Raise ``CorruptTableError`` if a file of a slice is missing or too short."""
         if stat.appended_to is None:
             if self._lacks_base(group, instant, last_birth):
@@ -115,19 +140,24 @@ class WrittenLogs:
     def _compactions(timeline: Timeline) -> set[str]:
         return {instant.time for instant in timeline.completed if instant.action == Action.COMMIT}
 
-    def _commits(self, since: str = "") -> Iterator[tuple[str, CommitMetadata]]:
-        """The deltacommits that count, and the compactions, that completed at a time or later, by their instants."""
-        chosen = [
+    def _commits(
+        self, since: str = "", is_asked: Callable[[Instant], bool] = lambda _: True
+    ) -> Iterator[tuple[str, CommitMetadata]]:
+        """Those of the deltacommits that count, and of the compactions, that completed at a time or later; by their instants."""
+        chosen = [instant for instant in self._chosen(since) if is_asked(instant)]
+        missing = [instant for instant in chosen if instant.time not in self._read]
+        contents = read_each(self._storage, partial(read_commit, self._storage, self._timeline), missing)
+        self._read |= zip((instant.time for instant in missing), contents, strict=True)
+        return ((instant.time, self._read[instant.time]) for instant in chosen)
+
+    def _chosen(self, since: str) -> list[Instant]:
+        return [
             instant
             for instant in self._timeline.completed
             if instant.action == Action.COMMIT
             or (instant.action == Action.DELTA_COMMIT and self._instants.is_valid(instant.time))
             if self._instants.completion_time(instant.time) >= since
         ]
-        missing = [instant for instant in chosen if instant.time not in self._read]
-        contents = read_each(self._storage, partial(read_commit, self._storage, self._timeline), missing)
-        self._read |= zip((instant.time for instant in missing), contents, strict=True)
-        return ((instant.time, self._read[instant.time]) for instant in chosen)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Another process reads them itself, should it find damage.
@@ -136,6 +166,16 @@ class WrittenLogs:
 
 def _path_of(stat: WriteStat) -> str:
     return posixpath.join(METADATA_FOLDER, stat.path)
+
+
+def _visible(groups: Sequence[GroupSlice]) -> list[GroupSlice]:
+    """A group without a visible file has lost all its files, or is new in a pending commit."""
+    return [group for group in groups if group.base is not None or group.names]
+
+
+def _since(groups: Sequence[GroupSlice], instants: ValidInstants) -> str:
+    """When the slices of file groups began: earlier files belong to former slices, or to this partition before a rebuild."""
+    return min((instants.birth_time(_first_instant(group)) for group in _visible(groups)), default="")
 
 
 def _first_instant(group: GroupSlice) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -17,6 +18,7 @@ from rli import CorruptTableError, InvalidInputError, UnsupportedTableError
 from rli.hudi.hfile.blocks import DATA, Codec
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.hfile.reader import HFileReader
+from rli.hudi.hfile.trailer import TRAILER_BYTES, Trailer
 from rli.hudi.hfile.writer import write_hfile
 from tests.support.damage import FUZZ_ROUNDS, damaged
 
@@ -43,6 +45,18 @@ def _file(*batches: list[Cell], codec: Codec = Codec.GZIP, block_bytes: int = 1 
     file = io.BytesIO()
     write_hfile(file, map(_batch, batches), '"string"', compression=codec, block_bytes=block_bytes)
     return file
+
+
+@pytest.mark.parametrize("counted", [0, 1])
+def test_index_without_last_blocks_is_refused(counted: int) -> None:
+    """The trailer has no checksum. Without its last blocks, a look-up would say that their keys are not there."""
+    file = _file([(bytes([65 + number]), b"v" * 60) for number in range(4)], block_bytes=100)
+    content = file.getvalue()
+    told = Trailer.parse(content[-TRAILER_BYTES:])
+    assert told.index_entries > 1
+    forged = content[:-TRAILER_BYTES] + replace(told, index_entries=counted).encode()
+    with pytest.raises(CorruptTableError, match="index"):
+        _reader(io.BytesIO(forged))
 
 
 def _reader(file: io.BytesIO) -> HFileReader:
