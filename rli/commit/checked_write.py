@@ -80,12 +80,16 @@ class CheckedWrite:
     def _change_with_sums(self) -> TableChange:
         """The change with the sums of all live slices after it; raises ``CorruptTableError`` if a file is lost that it builds on."""
         begun, now, change = self.begun, self.now, self.change
+        require_files_read(begun, self.accepted.read.groups - change.groups, self._checked)
+        return change.with_slice_sums(sums_after(self._checked, now.timeline, begun.instant, change))
+
+    @property
+    def _checked(self) -> Snapshot:
+        """The state before the write, with what is listed of it already."""
         # If nobody else has written, the files that this write has merged are those of the last commit. An archive that came
         # meanwhile leaves them the same, but may have taken commits away that are read here.
-        is_same = now.timeline.completed_writes == begun.snapshot.timeline.completed_writes
-        checked = begun.snapshot if is_same else now.snapshot
-        require_files_read(begun, self.accepted.read.groups - change.groups, checked)
-        return change.with_slice_sums(sums_after(checked, now.timeline, begun.instant, change))
+        begun, now = self.begun.snapshot, self.now.snapshot
+        return begun if now.timeline.completed_writes == begun.timeline.completed_writes else now
 
     def _transaction_records(self) -> list[str]:
         """The record of the caller's transaction, which lies among the unpublished files, if there is one (P26)."""
@@ -110,7 +114,7 @@ class CheckedWrite:
         # As the lists of its partitions are under the lease: others build and drop partitions.
         if not self.table.properties.metadata_partitions:
             return NOTHING_KEPT
-        upkeep = Upkeep(self.now.snapshot, self.begun.index.scope, self.accepted.schema)
+        upkeep = Upkeep(self.now.snapshot, self.begun.index.scope, self.accepted.schema, self._checked.slices)
         return upkeep.of_write(self.begun.instant, self.change, self.accepted.journals)
 
     def _files_of_deltacommit(self, upkept: Upkept) -> list[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rli.hudi.file_names import LogFileName, token_begin
 from rli.hudi.hfile.cells import concatenated
@@ -66,17 +68,21 @@ class LogWriter:
         """
         owned, is_new = _groups_of(groups, change)
         cells = concatenated(change.cells)
-        chosen = placed_groups(change.partition, cells["key"], len(owned))
-        for number, group in enumerate(owned):
-            # Later cells count: the order is kept until each key has one.
-            own = _last_of_each(cells.filter(pa.array(chosen == number)))
-            if own.num_rows or is_new:
-                yield self._log(change.partition, group, own)
-
-    def _log(self, partition: str, group: GroupSlice, cells: pa.RecordBatch) -> GroupLog:
+        cells, chosen = _last_of_each(cells, placed_groups(change.partition, cells["key"], len(owned)))
+        # All file groups at once as far as it goes: a small commit has few cells for each of many.
         is_removed = pc.equal(pc.binary_length(cells["value"]), 0)
-        put, removed = cells.filter(pc.invert(is_removed)), cells["key"].filter(is_removed)
-        content = self._content(partition, in_form(put, self.schema), removed)
+        put, removed = in_form(cells.filter(pc.invert(is_removed)), self.schema), cells["key"].filter(is_removed)
+        of_removed = is_removed.to_numpy(zero_copy_only=False)
+        numbers = np.arange(len(owned) + 1)
+        puts, removals = (np.searchsorted(chosen[part], numbers).tolist() for part in (~of_removed, of_removed))
+        for number, group in enumerate(owned):
+            own_put = put.slice(puts[number], puts[number + 1] - puts[number])
+            own_removed = removed.slice(removals[number], removals[number + 1] - removals[number])
+            if own_put.num_rows or len(own_removed) or is_new:
+                yield self._log(change.partition, group, own_put, own_removed)
+
+    def _log(self, partition: str, group: GroupSlice, put: pa.RecordBatch, removed: pa.Array) -> GroupLog:
+        content = self._content(partition, put, removed)
         name, appended_to = self._name(group)
         stat = WriteStat(
             group.file_id,
@@ -127,11 +133,27 @@ def _groups_of(groups: Sequence[GroupSlice], change: PartitionChange) -> tuple[l
     return [GroupSlice(new, None, "", (), ()) for new in ids], True
 
 
-def _last_of_each(cells: pa.RecordBatch) -> pa.RecordBatch:
-    """The cells sorted by key; of each key the last one."""
-    ordered = cells.take(pc.array_sort_indices(cells["key"]))
+def _last_of_each(cells: pa.RecordBatch, groups: NDArray[np.int64]) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+    """The last cell of each key, ordered by file group and key, and their file groups.
+
+    Args:
+        cells: the later ones of a key count.
+        groups: number of the file group of each; cells of one key have the same.
+    """
+    by_group = np.argsort(groups, kind="stable")
+    keys = cells["key"].take(pa.array(by_group))
+    bounds = [0, *(np.flatnonzero(np.diff(groups[by_group])) + 1).tolist(), len(keys)]
+    # One group after the other: of all keys at once, sorting would take longer.
+    order = np.concatenate(
+        [
+            by_group[start:end][pc.array_sort_indices(keys.slice(start, end - start)).to_numpy()]
+            for start, end in pairwise(bounds)
+        ]
+    )
+    ordered = cells.take(pa.array(order))
     keys = ordered["key"]
     if len(keys) < 2:
-        return ordered
+        return ordered, groups[order]
     is_last = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
-    return ordered.filter(pa.array(np.append(is_last, True)))
+    is_last = np.append(is_last, True)
+    return (ordered, groups[order]) if is_last.all() else (ordered.filter(pa.array(is_last)), groups[order][is_last])

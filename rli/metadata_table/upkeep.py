@@ -32,6 +32,7 @@ from rli.metadata_table.partition_change import PartitionChange
 from rli.metadata_table.secondary_entries import SecondaryEntries, kept_entries, why_not_kept
 from rli.model import Scope
 from rli.view.file_slices import FileSlice, is_behind
+from rli.view.file_system_view import FileSystemView
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -69,16 +70,24 @@ class Upkeep:
             when its files are gone and its instant is not completed. The caller holds the lease.
         scope: in which the writer's index keeps record keys unique.
         schema: of the records after the change, without meta columns; None for that of the snapshot.
+        slices: the live file slices, if they are listed already; None for those of the snapshot.
 
     Raises:
         CorruptTableError: the metadata table or the definitions of its indexes are damaged.
     """
 
-    def __init__(self, snapshot: Snapshot, scope: Scope = Scope.GLOBAL, schema: pa.Schema | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        scope: Scope = Scope.GLOBAL,
+        schema: pa.Schema | None = None,
+        slices: FileSystemView | None = None,
+    ) -> None:
         table = snapshot.table
         self._snapshot = snapshot
         self._scope = scope
         self._schema = schema
+        self._slices = snapshot.slices if slices is None else slices
         self._storage = table.storage
         self._reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
         self._definitions = load_index_definitions(table.storage, table.properties)
@@ -164,9 +173,7 @@ class Upkeep:
         touched = {*change.removed, *touched_partitions(self._storage, undone)}
         # Only journals tell of replaced file groups: the commit is gone.
         return (
-            touched
-            if len(undone) == len(change.undone)
-            else touched | {group.partition_path for group in self._snapshot.slices}
+            touched if len(undone) == len(change.undone) else touched | {group.partition_path for group in self._slices}
         )
 
     @cached_property
@@ -249,6 +256,6 @@ class Upkeep:
     def _live(self, touched: Collection[str]) -> dict[str, Sequence[FileSlice]]:
         """The live file slices of some partitions of the table."""
         found: dict[str, list[FileSlice]] = {path: [] for path in touched}
-        for part in self._snapshot.slices.of_partitions(touched):
+        for part in self._slices.of_partitions(touched):
             found[part.group.partition_path].append(part)
         return {**found}

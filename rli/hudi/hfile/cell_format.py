@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -45,24 +45,33 @@ _BYTES_PER_KEY: Final = 1024
 _Places: TypeAlias = NDArray[np.int64]
 
 
-def sizes_of(cells: pa.RecordBatch) -> _Places:
-    """Bytes of each cell in a block.
+class Lengths(NamedTuple):
+    """Bytes of the keys and values of some cells."""
 
-    Args:
-        cells: of ``CELLS``.
-    """
-    return _SMALLEST + _lengths(cells["key"]) + _lengths(cells["value"])
+    keys: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, cells: pa.RecordBatch) -> Lengths:
+        """Those of cells of ``CELLS``."""
+        return cls(_lengths(cells["key"]), _lengths(cells["value"]))
+
+    @property
+    def in_block(self) -> NDArray[np.int64]:
+        """Bytes of each cell in a block."""
+        return _SMALLEST + self.keys + self.values
 
 
-def as_block(cells: pa.RecordBatch) -> bytes:
+def as_block(cells: pa.RecordBatch, lengths: Lengths) -> bytes:
     """The content of the data block with the cells.
 
     Args:
         cells: of ``CELLS``, in their order, of less than 2 GiB.
+        lengths: of these.
     """
-    rows = _lengths(cells["key"])
+    rows = lengths.keys
     heads = np.empty(len(rows), _HEAD)
-    heads["key"], heads["value"], heads["row"] = rows + _AROUND_ROW, _lengths(cells["value"]), rows
+    heads["key"], heads["value"], heads["row"] = rows + _AROUND_ROW, lengths.values, rows
     fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_HEAD.itemsize), len(heads), [None, pa.py_buffer(heads)])
     joined = pc.binary_join_element_wise(
         fixed.cast(pa.binary()), cells["key"], pa.scalar(_TAIL), cells["value"], pa.scalar(_END), pa.scalar(b"")

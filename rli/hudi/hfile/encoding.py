@@ -30,6 +30,9 @@ def damaged(problem: str) -> CorruptTableError:
     )
 
 
+_ONE_BYTE: Final = [bytes([number]) for number in range(128)]
+
+
 class Cursor:
     """Reads the parts of a buffer one after the other, and never beyond its end.
 
@@ -122,6 +125,8 @@ class Cursor:
 
 def as_varint(number: int) -> bytes:
     """A number that is not negative in seven bits a byte, the lowest first, as in Protocol Buffers and Avro."""
+    if number < len(_ONE_BYTE):
+        return _ONE_BYTE[number]
     encoded = bytearray()
     while number > 127:
         encoded.append(number & 127 | 128)

@@ -16,6 +16,7 @@ from rli.errors import InvalidInputError
 from rli.hudi.hfile import cell_format
 from rli.hudi.hfile.block_index import IndexEntry, as_root, as_row
 from rli.hudi.hfile.blocks import DATA, INFO, ROOT_INDEX, Codec, as_block
+from rli.hudi.hfile.cell_format import Lengths
 from rli.hudi.hfile.cells import concatenated
 from rli.hudi.hfile.encoding import as_message, with_length
 from rli.hudi.hfile.key_order import check_order
@@ -78,8 +79,9 @@ class _Writer:
 
     def write_data(self, cells: pa.RecordBatch, ends: Sequence[int]) -> None:
         """Write blocks of cells: ``ends`` has the row behind each."""
-        content = memoryview(cell_format.as_block(cells))
-        bounds = [0, *np.cumsum(cell_format.sizes_of(cells))[np.array(ends) - 1].tolist()]
+        lengths = Lengths.of(cells)
+        content = memoryview(cell_format.as_block(cells, lengths))
+        bounds = [0, *np.cumsum(lengths.in_block)[np.array(ends) - 1].tolist()]
         for row, (start, end) in zip([0, *ends], pairwise(bounds), strict=False):
             before = self._index[-1].place if self._index else -1
             place = self._write(DATA, content[start:end], before)
@@ -87,8 +89,8 @@ class _Writer:
         self._last_key = cells["key"][-1].as_py()
         self._cells += cells.num_rows
         self._block_bytes += len(content)
-        self._key_bytes += pc.sum(pc.binary_length(cells["key"])).as_py()
-        self._value_bytes += pc.sum(pc.binary_length(cells["value"])).as_py()
+        self._key_bytes += int(lengths.keys.sum())
+        self._value_bytes += int(lengths.values.sum())
 
     def finish(self, schema: str | None) -> None:
         load_on_open = self._write(ROOT_INDEX, as_root(self._index))
@@ -141,17 +143,17 @@ def _blocks(batches: Iterable[pa.RecordBatch], block_bytes: int) -> Iterator[tup
     for batch in batches:
         if not batch.num_rows:
             continue
-        _check(batch, last)
+        lengths = _checked(batch, last)
         last = batch["key"][-1].as_py()
         held.append(batch)
-        size += int(cell_format.sizes_of(batch).sum())
+        size += int(lengths.in_block.sum())
         if size > at_once:
             cells = concatenated(held)
             # The last block may have room left.
             *full, rest = _divided(cells, block_bytes)
             yield from _grouped(cells, full, at_once)
             held = [cells.slice(rest.start)]
-            size = int(cell_format.sizes_of(held[0]).sum())
+            size = int(Lengths.of(held[0]).in_block.sum())
     if held:
         cells = concatenated(held)
         if size <= block_bytes:
@@ -160,21 +162,23 @@ def _blocks(batches: Iterable[pa.RecordBatch], block_bytes: int) -> Iterator[tup
         yield from _grouped(cells, list(_divided(cells, block_bytes)), at_once)
 
 
-def _check(batch: pa.RecordBatch, last: bytes | None) -> None:
+def _checked(batch: pa.RecordBatch, last: bytes | None) -> Lengths:
     check_order(batch["key"], last)
     if batch["value"].null_count:
         raise InvalidInputError("a value of an HFile is null", remedy="give removed records an empty value")
-    longest = pc.max(pc.binary_length(batch["key"])).as_py()
+    lengths = Lengths.of(batch)
+    longest = int(lengths.keys.max())
     if longest > cell_format.LONGEST_KEY:
         raise InvalidInputError(
             f"a key is too long for an HFile: bytes={longest}",
             remedy=f"use keys of up to {cell_format.LONGEST_KEY} bytes",
         )
+    return lengths
 
 
 def _divided(cells: pa.RecordBatch, block_bytes: int) -> Iterator[slice]:
     """The rows of each block of cells that follow each other."""
-    ends = np.cumsum(cell_format.sizes_of(cells))
+    ends = np.cumsum(Lengths.of(cells).in_block)
     keys = cells["key"]
     # Where a block may start: at the first cell of a key.
     firsts = np.append(np.flatnonzero(pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)) + 1, len(keys))
@@ -194,7 +198,7 @@ def _grouped(
     cells: pa.RecordBatch, blocks: Sequence[slice], at_once: int
 ) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
     """Blocks in groups of so many bytes: the cells of each group, and the row behind each of its blocks."""
-    sizes = np.append(0, np.cumsum(cell_format.sizes_of(cells)))
+    sizes = np.append(0, np.cumsum(Lengths.of(cells).in_block))
     group: list[slice] = []
     for block in blocks:
         if group and sizes[block.stop] - sizes[group[0].start] > at_once:

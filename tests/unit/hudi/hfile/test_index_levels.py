@@ -13,6 +13,7 @@ from rli import CorruptTableError
 from rli.hudi.hfile import blocks, cell_format
 from rli.hudi.hfile.block_index import IndexEntry, as_root, as_row
 from rli.hudi.hfile.blocks import DATA, INFO, INTERMEDIATE_INDEX, LEAF_INDEX, ROOT_INDEX, Codec
+from rli.hudi.hfile.cell_format import Lengths
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.hfile.reader import HFileReader
 from rli.hudi.hfile.trailer import Trailer
@@ -37,16 +38,16 @@ class _Levels:
             pairs = PAIRS[start : start + 4]
             batch = pa.record_batch([[key for key, _ in pairs], [value for _, value in pairs]], schema=CELLS)
             # HBase shortens the key of a block to what tells it from the cell before.
-            entries.append(
-                self.write(DATA, cell_format.as_block(batch), PAIRS[start - 1][0] + b"\0" if start else b"k")
-            )
+            content = cell_format.as_block(batch, Lengths.of(batch))
+            entries.append(self.write(DATA, content, PAIRS[start - 1][0] + b"\0" if start else b"k"))
         return entries
 
     def above(self, magic: bytes, entries: list[IndexEntry]) -> list[IndexEntry]:
         return [self.write(magic, _lower(entries[at : at + 2]), entries[at].key) for at in range(0, len(entries), 2)]
 
     def finish(self, root: list[IndexEntry], levels: int) -> bytes:
-        load_on_open = self.write(ROOT_INDEX, as_root(root)).place
+        # Behind it, HBase has the place of the middle key.
+        load_on_open = self.write(ROOT_INDEX, as_root(root) + bytes(16)).place
         info = self.write(INFO, b"PBUF\0").place
         places = {
             "info": info,
