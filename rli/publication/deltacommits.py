@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from rli.hudi.file_names import token_begin
 from rli.hudi.log_file.form import Header
 from rli.hudi.log_file.reader import LogFileReader
@@ -9,6 +11,7 @@ from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import METADATA_FOLDER
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.layouts import TimelineLayout
+from rli.hudi.timeline.timeline import load_timeline
 from rli.hudi.timeline.writing import TimelineWriter
 from rli.metadata_table.deltacommit import Deltacommit
 from rli.storage import Draft, Storage, StoredFile
@@ -36,13 +39,31 @@ def withdraw_deltacommit(storage: Storage, layout: TimelineLayout, instant: str)
     _writer(storage, layout).withdraw(instant, Action.DELTA_COMMIT)
 
 
-def drop_pending_deltacommit(storage: Storage, layout: TimelineLayout, instant: str) -> None:
-    """Remove the pending states of a deltacommit that nobody is to complete; a completed one stays.
+def drop_dead_deltacommit(storage: Storage, layout: TimelineLayout, instant: str) -> None:
+    """Remove the deltacommit of a write of another engine that never completed in the table, and whose process is dead.
 
-    Readers pass over what it wrote, now as before. But as long as it is pending, nobody compacts the metadata table.
+    Readers pass over what it wrote, now as before. But as long as it is pending, nobody compacts the metadata table; and once its instant is
+    older than the timeline, its log files would count. One that is completed stays in table version 6, where names of log files do not tell
+    their commit, and where a compaction has merged it.
     """
-    if not is_deltacommit_completed(storage, layout, instant):
-        _writer(storage, layout).remove_pending(instant, Action.DELTA_COMMIT)
+    writer = _writer(storage, layout)
+    if is_deltacommit_completed(storage, layout, instant):
+        if not layout.keeps_completion_times or _is_merged(storage, layout, instant):
+            return
+        # First: a deltacommit without its log files would be damage.
+        writer.withdraw(instant, Action.DELTA_COMMIT)
+    if layout.keeps_completion_times:
+        timeline_folder = metadata_layout(layout).folder
+        written = files_of_deltacommit(storage, instant)
+        storage.delete_files(path for path in written if posixpath.dirname(path) != timeline_folder)
+    writer.remove_pending(instant, Action.DELTA_COMMIT)
+
+
+def _is_merged(storage: Storage, layout: TimelineLayout, instant: str) -> bool:
+    """Whether a compaction may have merged a completed deltacommit; none should, as long as its instant is pending in the table."""
+    completed = load_timeline(storage, metadata_layout(layout)).completed
+    ends = [change.completion_time or change.time for change in completed if change.time == instant]
+    return any(change.action == Action.COMMIT and change.time > end for change in completed for end in ends)
 
 
 def is_deltacommit_completed(storage: Storage, layout: TimelineLayout, instant: str) -> bool:

@@ -13,7 +13,7 @@ from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.layouts import marker_folder
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
-from rli.publication.deltacommits import drop_pending_deltacommit
+from rli.publication.deltacommits import drop_dead_deltacommit
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.services.rollback import ROLLBACK
@@ -41,7 +41,7 @@ def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
         snapshot = Snapshot.now(table)
         rollback = ROLLBACK.announce(_plan(snapshot, instant), snapshot.timeline, fence)
         table.storage.delete_folder(marker_folder(instant.time))
-        drop_pending_deltacommit(table.storage, table.timeline_layout, instant.time)
+        drop_dead_deltacommit(table.storage, table.timeline_layout, instant.time)
         ROLLBACK.finish(rollback, fence)
         Heartbeats.of(table).remove(instant.time)
 

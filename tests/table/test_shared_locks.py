@@ -17,6 +17,8 @@ from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.publication.instants import TableInstant
 from rli.table.table import opened_table
+from rli.view.paths import JOURNAL
+from tests.support.tables import turn_into_version_9
 
 pytestmark = pytest.mark.invariant("P55")
 
@@ -222,6 +224,32 @@ def test_dead_write_leaves_record_index(tmp_path: Path) -> None:
     assert [instant.action for instant in table.timeline()] == ["commit", "rollback"]
     assert table.lookup(["a", "b"]).num_rows == 2
     assert table.upsert(ROWS.set_column(2, "ts", [[2, 2]])).updated == 2
+    assert table.verify_index().agrees
+
+
+def test_dead_deltacommit_leaves_record_index(tmp_path: Path) -> None:
+    """A process of Hudi may die between the deltacommit and the commit; it leaves no journals."""
+    made = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", lock="filesystem")
+    turn_into_version_9(made)
+    with open_table(made.location) as table:
+        table.index.migrate("record-index:")
+        table.upsert(ROWS)
+        table.upsert(pa.table({"id": ["a", "c"], "city": ["Rome", "Rome"], "ts": [2, 2]}))
+        dead = table.timeline()[-1].time
+    folder = Path(made.location, ".hoodie")
+    shutil.rmtree(Path(made.location, JOURNAL, dead))
+    for file in (folder / "timeline").glob(f"{dead}_*.commit"):
+        file.unlink()
+    heartbeat = folder / ".heartbeat" / dead
+    heartbeat.touch()
+    os.utime(heartbeat, (time.time() - 130,) * 2)
+    assert list((folder / "metadata/record_index").glob(f"*{dead}*"))
+    table = open_table(made.location)
+    table.clean()
+    assert [path for path in folder.rglob(f"*{dead}*") if path.suffix != ".rollback"] == []
+    assert table.metadata.verify() == ()
+    assert table.lookup(["a", "b", "c"]).column("file_id").null_count == 1
+    assert table.upsert(ROWS.set_column(2, "ts", [[3, 3]])).updated == 2
     assert table.verify_index().agrees
 
 
