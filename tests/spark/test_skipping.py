@@ -33,7 +33,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder: Path = tmp_path_factory.mktemp(request.param) / "t"
     is_ours = request.param == "kept"
     with (
-        table_after_all_changes(folder)
+        table_after_all_changes(folder, 6, rli.TableType.COPY_ON_WRITE)
         if is_ours
         else rli.open_table(unpack_metadata_table(request.param, folder)) as opened
     ):

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rli import Table, create_table
+from rli import Table, TableType, create_table
+from tests.support.tables import turn_into_version_9
 
 _LONG = "x" * 6000
 EDGES: dict[str, list[Any]] = {
@@ -33,16 +34,14 @@ _TYPES: dict[str, pa.DataType] = {
 }
 
 
-def table_after_all_changes(folder: Path) -> Table:
-    """A table whose metadata table has followed changes of all kinds, and a column that came later."""
+def table_after_all_changes(folder: Path, version: int, table_type: TableType) -> Table:
+    """A table of version 6 or 9 whose metadata table has followed changes of all kinds, and a column that came later."""
     table = create_table(
-        folder,
-        record_key="id",
-        partition_by="city",
-        ordering="ts",
-        index="global-simple:",
-        metadata=["files", "column_stats", "partition_stats", "bloom_filters"],
+        folder, record_key="id", partition_by="city", ordering="ts", index="global-simple:", table_type=table_type
     )
+    if version == 9:
+        turn_into_version_9(table)
+    table.metadata.enable(["files", "column_stats", "partition_stats", "bloom_filters"])
     table.upsert(_records(range(24), ts=1))
     table.upsert(_records(range(20, 32), ts=2))
     saved = table.history()[0].time

@@ -26,15 +26,21 @@ from tests.support.metadata_tables import METADATA_TABLES, state_before_later_co
 from tests.support.soak import FACTOR
 from tests.support.tables import records, turn_into_version_9
 
-TABLES = (*METADATA_TABLES, "v9_gaps", "v9_logs", "v6_logs", "kept")
-"""rli keeps the last of them."""
+OF_HUDI = (*METADATA_TABLES, "v9_gaps", "v9_logs", "v6_logs")
+OF_RLI = {
+    "kept v6": (6, rli.TableType.COPY_ON_WRITE),
+    "kept v9": (9, rli.TableType.COPY_ON_WRITE),
+    "kept v6 logs": (6, rli.TableType.MERGE_ON_READ),
+    "kept v9 logs": (9, rli.TableType.MERGE_ON_READ),
+}
+TABLES = (*OF_HUDI, *OF_RLI)
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     folder = tmp_path_factory.mktemp("tables")
-    unpacked = {name: rli.open_table(unpack_metadata_table(name, folder / name)) for name in TABLES[:-1]}
-    return {**unpacked, TABLES[-1]: table_after_all_changes(folder / TABLES[-1])}
+    unpacked = {name: rli.open_table(unpack_metadata_table(name, folder / name)) for name in OF_HUDI}
+    return unpacked | {name: table_after_all_changes(folder / name, *form) for name, form in OF_RLI.items()}
 
 
 @pytest.fixture(scope="module")
@@ -100,11 +106,17 @@ def comparisons(field: pa.Field, records: pa.Table) -> st.SearchStrategy[str]:
         ),
         st.lists(values, min_size=1, max_size=3).map(lambda some: f"{name} in ({', '.join(some)})"),
         st.sampled_from([f"{name} is null", f"{name} is not null"]),
+        st.tuples(values, values).map(lambda one: f"{name} between {one[0]} and {one[1]}"),
     ]
     if pa.types.is_string(field.type):
         forms.append(st.sampled_from(["a%", "%b", "x%", "_", "%"]).map(lambda pattern: f"{name} like '{pattern}'"))
     if pa.types.is_integer(field.type):
         forms.append(st.integers(-2, 9).map(lambda number: f"cast({name} as double) > {number + 0.5}"))
+        forms.append(
+            st.sampled_from(["1%", "-_", "%7%"]).map(lambda pattern: f"cast({name} as string) like '{pattern}'")
+        )
+    if pa.types.is_date(field.type):
+        forms.append(values.map(lambda value: f"cast({name} as timestamp) >= cast({value} as timestamp)"))
     return st.one_of(forms)
 
 
