@@ -91,7 +91,7 @@ from rli.table import (
     open_table,
 )
 from rli.tasks import TaskRunner
-from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexUse
+from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexHome, IndexUse
 from rli.view.explanation import PrunedCounts, PruningStep, ScanExplanation
 from rli.view.history import HistoryEntry
 from rli.write.buffered.writer import BufferedWriter
@@ -128,6 +128,7 @@ __all__ = [
     "IndexCheck",
     "IndexCommit",
     "IndexExistsError",
+    "IndexHome",
     "IndexInfo",
     "IndexMismatchError",
     "IndexNotFoundError",

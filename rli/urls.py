@@ -58,6 +58,26 @@ def without_secrets(url: str) -> str:
     return _rewritten(url, _with_user_alone, lambda items: (item for item in items if _shown(item) == item))
 
 
+def with_option(url: str, name: str, value: str) -> str:
+    """A URL with another value of an option in its query; still a ``StoredUrl`` if it was one.
+
+    Example:
+        >>> with_option("redis://host/0?name=a&timeout=5", "name", "b")
+        'redis://host/0?timeout=5&name=b'
+    """
+    rest = without_option(url, name)
+    changed = f"{rest}{'&' if '?' in rest else '?'}{name}={value}"
+    return StoredUrl(changed) if isinstance(url, StoredUrl) else changed
+
+
+def without_option(url: str, name: str) -> str:
+    """A URL without an option in its query; still a ``StoredUrl`` if it was one."""
+    base, _, query = url.partition("?")
+    kept = "&".join(item for item in query.split("&") if item and item.partition("=")[0] != name)
+    changed = f"{base}?{kept}" if kept else base
+    return StoredUrl(changed) if isinstance(url, StoredUrl) else changed
+
+
 def has_secrets(url: str) -> bool:
     """Whether a password, or another secret, is in a URL."""
     return without_secrets(url) != url

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from rli.store import Store
+from rli.store import Store, with_option, without_option
 from rli_hbase.control import ControlRecords
 from rli_hbase.lifecycle import drop_generation
 from rli_hbase.table import IndexTable
+from rli_hbase.url import HbaseSettings
 
 
 class ControlledStore(Store):
@@ -36,6 +37,11 @@ class ControlledStore(Store):
     @property
     def url(self) -> str:
         return self._url
+
+    def url_beside(self, name: str) -> str:
+        # Entries of other keys than Hudi's are in the schema of rli.
+        settings = HbaseSettings.from_url(self._url)
+        return with_option(without_option(self._url, "schema"), "table", f"{settings.table}.{name}")
 
     def read_control(self, name: str) -> bytes | None:
         value = self._control.read(name)

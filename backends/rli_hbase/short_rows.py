@@ -8,6 +8,7 @@ from rli.store import EncodedKeys, Entries
 from rli_hbase.dense_reads import read_sorted
 from rli_hbase.entries import EntryRows, from_cells
 from rli_hbase.keyspace import SHARD_WIDTH, short_rows
+from rli_hbase.rows import side_by_side
 from rli_hbase.thrift import BatchMutation, Mutation
 
 
@@ -26,6 +27,14 @@ class ShortRows(EntryRows):
         cells = {row.row: row.columns[column].value for row in found}
         return from_cells(map(cells.get, rows))
 
+    def find(self, prefixes: EncodedKeys) -> list[tuple[bytes, bytes, bytes]]:
+        """Shard, key and cell of all entries whose keys begin with one of some prefixes."""
+        found = side_by_side(self._starting_with, short_rows(prefixes))
+        return [item for items in found for item in items]
+
+    def _starting_with(self, row: bytes) -> list[tuple[bytes, bytes, bytes]]:
+        return [item for page in self.scan(row, _behind(row), self.batch) for item in page]
+
     def mutations(self, keys: EncodedKeys, cells: list[bytes]) -> list[BatchMutation]:
         column = self._table.columns.entry
         return [
@@ -37,3 +46,9 @@ class ShortRows(EntryRows):
         column = self._table.columns.entry
         for page in self._table.rows.pages([column], start, stop, min(batch_size, self.batch)):
             yield [(row.row[:SHARD_WIDTH], row.row[SHARD_WIDTH:], row.columns[column].value) for row in page]
+
+
+def _behind(prefix: bytes) -> bytes | None:
+    """The first row behind all that begin with a prefix; None if there is no greater row."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rli.store import ABSENT, EncodedKeys, Entries, Finding, StoreStats, is_live
+from rli.store import ABSENT, EncodedKeys, Entries, Finding, StoreStats, is_live, keys_that_begin
 from rli_hbase.client import Client
 from rli_hbase.controlled_store import ControlledStore
 from rli_hbase.entries import EntryRows, from_cells, to_batches
@@ -53,6 +53,17 @@ class HbaseStore(ControlledStore):
         for rows in (self._short, self._long):
             for found in rows.scan(shard_row(shard), end_of_shard(shard), batch_size):
                 yield from to_batches(found)
+        self._table.require_present()
+
+    def find(self, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+        yield from to_batches(self._short.find(prefixes))
+        # The rows of long keys are in the order of digests.
+        for shard in np.unique(prefixes.shards).tolist():
+            sought = prefixes.keys[prefixes.shards == shard]
+            for found in self._long.scan(shard_row(shard), end_of_shard(shard), self._client.settings.batch):
+                for keys, entries in to_batches(found):
+                    chosen = keys_that_begin(keys, sought)
+                    yield keys.take(chosen), entries[chosen]
         self._table.require_present()
 
     def stats(self) -> StoreStats:

@@ -58,6 +58,10 @@ class EntryTable(ABC):
         """At most ``limit`` entries of a shard, from a page's ``next_start`` on; from the first where it is empty."""
 
     @abstractmethod
+    def find(self, transaction: Transaction, prefixes: EncodedKeys) -> list[tuple[EncodedKeys, Entries]]:
+        """All entries whose keys begin with one of some prefixes, which are in sort order and distinct."""
+
+    @abstractmethod
     def count_in_shards(self, transaction: Transaction, shards: NDArray[np.uint16]) -> int:
         """About how many entries there are in some shards (distinct), tombstones included."""
 

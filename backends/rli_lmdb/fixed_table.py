@@ -145,6 +145,24 @@ class FixedTable(EntryTable):
         cursor = transaction.cursor(self._database)
         return sum(cursor.count() for shard in shard_bytes(shards) if cursor.set_key(shard))
 
+    def find(self, transaction: Transaction, prefixes: EncodedKeys) -> list[tuple[EncodedKeys, Entries]]:
+        cursor = transaction.cursor(self._database)
+        seek, value, following = cursor.set_range_dup, cursor.value, cursor.next_dup
+        found: list[bytes] = []
+        shards: list[bytes] = []
+        if prefixes.width > self._width:
+            return []
+        for shard, prefix in zip(shard_bytes(prefixes.shards), prefixes.to_bytes(), strict=True):
+            is_there = seek(shard, prefix)
+            while is_there and (record := value()).startswith(prefix):
+                found.append(record)
+                shards.append(shard)
+                is_there = following()
+        records = np.frombuffer(b"".join(found), dtype=self._record_type)
+        of_records = np.frombuffer(b"".join(shards), dtype=f">u{SHARD_WIDTH}").astype(np.uint16)
+        keys = EncodedKeys(np.ascontiguousarray(records["key"]), of_records)
+        return [(keys, records["entry"].astype(np.uint64))] if found else []
+
     def read_page(self, transaction: Transaction, shard: int, start: bytes, limit: int) -> Page:
         cursor = transaction.cursor(self._database)
         first = start.ljust(self._width, b"\0")

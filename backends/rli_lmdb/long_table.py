@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rli.errors import CorruptIndexError
-from rli.store import ABSENT, ENTRY_WIDTH, EncodedKeys, Entries
+from rli.store import ABSENT, ENTRY_WIDTH, EncodedKeys, Entries, keys_that_begin
 from rli_lmdb.entries import EntryTable, Page, Transaction
 from rli_lmdb.keyspace import SHARD_WIDTH, long_key, shard_bytes
 
+_FOUND_AT_ONCE = 1 << 12
 _PAGE_BYTES = 8 << 20
 """A page ends after so many bytes, as keys may be of many kilobytes each."""
 
@@ -47,6 +48,19 @@ class LongTable(EntryTable):
     def count_in_shards(self, transaction: Transaction, shards: NDArray[np.uint16]) -> int:  # noqa: ARG002
         """All entries: LMDB does not count those between two keys."""
         return self.count(transaction)
+
+    def find(self, transaction: Transaction, prefixes: EncodedKeys) -> list[tuple[EncodedKeys, Entries]]:
+        found = list[tuple[EncodedKeys, Entries]]()
+        for shard in np.unique(prefixes.shards).tolist():
+            sought = prefixes.keys[prefixes.shards == shard]
+            start: bytes | None = b""
+            while start is not None:
+                page = self.read_page(transaction, shard, start, _FOUND_AT_ONCE)
+                for keys, entries in page.batches:
+                    chosen = keys_that_begin(keys, sought)
+                    found.append((keys.take(chosen), entries[chosen]))
+                start = page.next_start
+        return [(keys, entries) for keys, entries in found if len(keys)]
 
     def read_page(self, transaction: Transaction, shard: int, start: bytes, limit: int) -> Page:
         prefix = shard.to_bytes(SHARD_WIDTH, "big")

@@ -17,6 +17,7 @@ from rli.store import (
     Entries,
     Finding,
     Store,
+    StoredUrl,
     StoreStats,
     file_groups,
     is_old_tombstone,
@@ -64,6 +65,10 @@ class LmdbStore(Store):
     def is_read_only(self) -> bool:
         return self._opened().environment.is_read_only
 
+    def url_beside(self, name: str) -> str:
+        url = f"{self._url}.{name}"
+        return StoredUrl(url) if isinstance(self._url, StoredUrl) else url
+
     def get(self, keys: EncodedKeys) -> Entries:
         index = self._opened()
         table = _table(index, keys.width, create=False)
@@ -98,6 +103,12 @@ class LmdbStore(Store):
                 page = index.read(partial(table.read_page, shard=shard, start=start, limit=batch_size))
                 yield from page.batches
                 start = page.next_start
+
+    def find(self, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+        index = self._opened()
+        wanted = prefixes.take(prefixes.sort_order())
+        for table in _tables(index):
+            yield from index.read(partial(table.find, prefixes=wanted))
 
     def floor(self) -> int:
         index = self._opened()

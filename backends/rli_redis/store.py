@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from rli.errors import StoreUnavailableError
-from rli.store import ABSENT, EncodedKeys, Entries, Finding, Store, StoreStats, Watermarks
+from rli.store import ABSENT, EncodedKeys, Entries, Finding, Store, StoreStats, Watermarks, with_option
 from rli_redis.cluster import ClusterServers
 from rli_redis.contents import stored_bytes
 from rli_redis.control import ControlRecords
@@ -60,6 +60,9 @@ class RedisStore(Store):
     @property
     def url(self) -> str:
         return self._address.url
+
+    def url_beside(self, name: str) -> str:
+        return with_option(self.url, "name", f"{self._address.options.name}.{name}")
 
     def get(self, keys: EncodedKeys) -> Entries:
         return self.look_up([keys])[0]

@@ -14,6 +14,7 @@ from rli.commit.outcome import Published
 from rli.commit.prepared_write import PreparedWrite
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import SyncOptions
+from rli.index.roles import IndexesColumns
 from rli.model import Step
 from rli.publication.markers import remove_markers
 from rli.telemetry import events
@@ -61,6 +62,8 @@ class PublishedWrite:
                 on_part=partial(self.report, Step.CHANGES_APPLIED),
             )
             self._timeline = begun.index.sync(self._table, options).timeline
+            if isinstance(begun.index, IndexesColumns):
+                begun.index.follow_columns(self._table, begun.tasks)
         except Exception as error:  # noqa: BLE001  (whatever it is, the commit stands)
             # The table may have another index now, which follows this commit; the former index may be gone (P37).
             self._is_behind = not seems_to_have_other_index(begun.table)

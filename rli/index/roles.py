@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from rli.file_group.journal import SectionsOf
 from rli.store.contract import Store
+from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
 
 
 class KeptInStore(ABC):
@@ -42,6 +47,83 @@ class KeptInStore(ABC):
     @abstractmethod
     def drop(self) -> None:
         """Remove the index with all that it holds; the table is not touched."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """How the index of a column in a store is.
+
+    Attributes:
+        is_built: whether its build has ended.
+        is_of_table: whether it is of this table, and of a column that the records still have, with values of the same sort.
+        bytes: in the store; 0 where that cannot tell.
+    """
+
+    is_built: bool
+    is_of_table: bool
+    bytes: int
+
+
+class IndexesColumns(ABC):
+    """Indexes of columns are kept beside the index, in the same store: value of the column → record keys.
+
+    All methods raise ``StoreUnavailableError`` if the store does not answer.
+    """
+
+    @abstractmethod
+    def follow_columns(self, table: TableDefinition, tasks: TaskRunner) -> None:
+        """Bring the indexes of columns up to date; one that is missing, or of a former column, is passed over.
+
+        Raises:
+            RliError: one cannot follow the table; the others have.
+        """
+
+    @abstractmethod
+    def keys_with(self, name: str, column: str, snapshot: Snapshot, values: pa.Array) -> pa.Array | None:
+        """The keys of all records that have one of some values in a state of the table, and perhaps of further records.
+
+        Args:
+            name: of the index.
+            column: of which the index has to be; another one may have taken its name.
+            snapshot: the state.
+            values: string array without nulls, as ``rli.hudi.metadata.secondary_keys.index_form`` prints them.
+
+        Returns:
+            Distinct string array; None if the index cannot tell.
+
+        Raises:
+            IndexNotFoundError: there is no such index.
+        """
+
+    @abstractmethod
+    def facts_of(self, name: str, table: TableDefinition, schema: pa.Schema | None) -> ColumnFacts | None:
+        """How the index of a column is; None if there is none.
+
+        Args:
+            name: of the index.
+            table: the table.
+            schema: of its records.
+        """
+
+    @abstractmethod
+    def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> int:
+        """Build the index of a column anew, beside writers; returns how many records there are.
+
+        Args:
+            name: of the index.
+            column: of the table.
+            table: the table.
+            kind: type of the column.
+            tasks: runs the work on each file.
+
+        Raises:
+            CorruptTableError: a file is lost or damaged.
+            SettingsError: the store can have no other one beside it.
+        """
+
+    @abstractmethod
+    def drop_column(self, name: str) -> None:
+        """Remove the index of a column, if there is one."""
 
 
 class RemembersCommits(ABC):

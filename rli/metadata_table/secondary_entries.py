@@ -20,14 +20,14 @@ from rli.hudi.meta_columns import COMMIT_TIME
 from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column
 from rli.hudi.metadata.record_codec import encode_record
 from rli.hudi.metadata.records import SecondaryEntry
-from rli.hudi.metadata.secondary_keys import entry_keys, has_index_form, index_form
+from rli.hudi.metadata.secondary_keys import entry_keys, has_index_form
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.metadata_table.partition_change import PartitionChange
 from rli.model import FileGroupId
 from rli.tasks import InThreads
 from rli.view import paths
+from rli.view.column_values import ColumnValues
 from rli.view.file_slices import DataFile, FileSlice, SeenInstants
-from rli.view.slice_readers import SliceReaders
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -113,23 +113,7 @@ class SecondaryEntries:
         )
 
     def _rows(self, file_slice: FileSlice | None) -> pa.Table:
-        """Record keys (``key``) and values of the column (``value``) of a slice, with the times of the commits that wrote them."""
-        names = ["key", "value"]
-        if file_slice is None:
-            return pa.table([pa.array([], pa.string())] * len(names), names)
-        with SliceReaders(self.snapshot.table, self.schema).open(file_slice) as reader:
-            keys = self.snapshot.key_columns(reader.schema)
-            fields = {field.name: field for field in keys.schema}
-            fields |= {self.column: self.schema.field(self.column)}
-            if self.snapshot.table.properties.populate_meta_fields:
-                fields |= {COMMIT_TIME: pa.field(COMMIT_TIME, pa.string())}
-            schema = pa.schema([*fields.values()])
-            stored = pa.concat_tables([schema.empty_table(), *reader.batches(schema)])
-        columns = [keys.keys_of(stored.select(keys.schema.names)), index_form(stored[self.column].combine_chunks())]
-        if COMMIT_TIME in fields:
-            columns.append(stored[COMMIT_TIME].combine_chunks())
-            names.append(COMMIT_TIME)
-        return pa.table(columns, names)
+        return ColumnValues(self.snapshot.table, self.schema, self.column).of_slice(file_slice)
 
     def _keyed(self, rows: pa.Table) -> pa.Array:
         """The keys of the entries of some rows."""

@@ -11,11 +11,11 @@ as of a later commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -91,13 +91,65 @@ def get_records(
     filters: object = None,
 ) -> pa.Table:
     """The records of some keys; see ``Table.get``."""
-    deadline = time.monotonic() + timeout
     keys = pc.unique(record_keys)
-    second = SecondLook(table)
+    return _records(table, index, lambda _: keys, timeout, (columns, filters))
+
+
+FindsKeys: TypeAlias = Callable[[Snapshot, Filter, pa.Schema], pa.Array | None]
+"""Gives the keys (distinct) of all records of a state that a filter on their schema may pass; None if it does not know them."""
+
+
+def get_found(
+    table: TableDefinition,
+    index: TableIndex,
+    find: FindsKeys,
+    columns: Sequence[str] | None,
+    filters: object,
+    *,
+    timeout: float,
+) -> pa.Table | None:
+    """The records that pass a filter, by their keys, in any order; None if nobody knows these.
+
+    Args:
+        table: the table.
+        index: its index.
+        find: finds the keys, in the very state in which they are looked up.
+        columns: as for ``Table.get``.
+        filters: as for ``Table.get``.
+        timeout: as for ``Table.get``.
+    """
+
+    def found(snapshot: Snapshot) -> pa.Array:
+        full = with_meta_columns(snapshot.schema or pa.schema([]))
+        passes = None if snapshot.schema is None else Filter.of(filters, full)
+        keys = None if passes is None else find(snapshot, passes, full)
+        if keys is None:
+            raise _UnknownKeysError
+        return keys
+
+    try:
+        return _records(table, index, found, timeout, (columns, filters))
+    except _UnknownKeysError:
+        return None
+
+
+class _UnknownKeysError(Exception):
+    """Nobody knows the keys of the records that are sought."""
+
+
+def _records(
+    table: TableDefinition,
+    index: TableIndex,
+    find: Callable[[Snapshot], pa.Array],
+    timeout: float,
+    wanted: tuple[Sequence[str] | None, object],
+) -> pa.Table:
+    """The records of the keys that are found in a state: the wanted columns of those that pass the wanted filter."""
+    deadline, second = time.monotonic() + timeout, SecondLook(table)
     while True:
         try:
-            located = locate(table, index, keys, deadline)
-            found = _read(located, columns, filters)
+            located = _locate_found(table, index, find, deadline)
+            found = _read(located, *wanted)
             if is_whole_for(located.snapshot, located.groups()):
                 return found
         except (*OVERTAKEN, CorruptIndexError) as problem:
@@ -138,7 +190,14 @@ def locate(table: TableDefinition, index: TableIndex, record_keys: pa.Array, dea
             changed again and again.
         CorruptTableError, IndexMismatchError, InstantNotFoundError: a file is lost or damaged, or others have removed it.
     """
-    state, found = _found(table, index, record_keys, deadline)
+    return _locate_found(table, index, lambda _: record_keys, deadline)
+
+
+def _locate_found(
+    table: TableDefinition, index: TableIndex, find: Callable[[Snapshot], pa.Array], deadline: float
+) -> LocatedKeys:
+    """As ``locate``, of the keys that are found in that very state."""
+    state, record_keys, found = _found(table, index, find, deadline)
     by_group = keys_by_group(found)
     slices = state.snapshot.slices.of_groups(by_group)
     parts = [
@@ -176,16 +235,17 @@ def slices_of(snapshot: Snapshot, groups: Sequence[FileGroupId]) -> dict[FileGro
 
 
 def _found(
-    table: TableDefinition, index: TableIndex, record_keys: pa.Array, deadline: float
-) -> tuple[IndexState, pa.Table]:
-    """A state of table and index, and where the keys are as of it."""
+    table: TableDefinition, index: TableIndex, find: Callable[[Snapshot], pa.Array], deadline: float
+) -> tuple[IndexState, pa.Array, pa.Table]:
+    """A state of table and index, the keys that are found in it, and where these are."""
     while True:
         state = await_synced(table, index, max(0.0, deadline - time.monotonic()))
+        record_keys = find(state.snapshot)
         try:
             locator = state.locator()
             found = locator.locate_all(record_keys)
             if has_seen_all(locator, state.snapshot):
-                return state, found
+                return state, record_keys, found
         except ConflictError:
             pass
         require_time_left(index, deadline)

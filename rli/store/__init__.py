@@ -31,7 +31,7 @@ from rli.codec.entries import (
 from rli.findings import Finding, Verdict
 from rli.settings import IndexSettings, StoredSettings
 from rli.store.capacity import Capacity, CapacityEstimate
-from rli.store.contract import APPLIED, SETTINGS, Store, StoreStats, Watermarks
+from rli.store.contract import APPLIED, SETTINGS, Store, StoreStats, Watermarks, keys_that_begin
 from rli.store.credentials import Credentials, as_server, credentials_for
 from rli.store.health import SupportsHealth
 from rli.store.home import SupportsHome, SupportsReadOnlyMedia, home_of_file
@@ -39,7 +39,7 @@ from rli.store.lives import SupportsLives
 from rli.store.purging import SupportsPurge
 from rli.store.registry import StoreOpener, open_store
 from rli.store.retries import DEFAULT_DEADLINE_SECONDS, Retries
-from rli.urls import StoredUrl, parse_url, without_password
+from rli.urls import StoredUrl, parse_url, with_option, without_option, without_password
 
 __all__ = [
     "ABSENT",
@@ -76,10 +76,13 @@ __all__ = [
     "home_of_file",
     "is_live",
     "is_old_tombstone",
+    "keys_that_begin",
     "open_store",
     "pack",
     "parse_url",
     "sequences",
     "supersedes",
+    "with_option",
+    "without_option",
     "without_password",
 ]

@@ -20,10 +20,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
-from rli.errors import CorruptIndexError
+from rli.errors import CorruptIndexError, SettingsError
 from rli.settings import IndexSettings
+from rli.urls import without_password
 
 SETTINGS: Final = "settings"
 """The control record that holds the settings of the index (``rli.settings.IndexSettings``)."""
@@ -32,6 +36,7 @@ APPLIED: Final = "applied"
 """The control record that holds the watermark of a store that goes back in time as a whole, if at all."""
 
 _LONGEST_WATERMARK: Final = 10
+_FOUND_AT_ONCE: Final = 1 << 16
 _SHOWN: Final = 32
 
 
@@ -94,6 +99,20 @@ class Store(ABC):
     def url(self) -> str:
         """The URL that opens this store again, in another process as well."""
 
+    def url_beside(self, name: str) -> str:
+        """The URL of another store on the same servers or in the same folder; another one for each name.
+
+        Args:
+            name: small letters, digits and ``_``.
+
+        Raises:
+            SettingsError: there can be none. By default, there cannot.
+        """
+        raise SettingsError(
+            f"the store can have no other one beside it: url={without_password(self.url)} name={name}",
+            remedy="keep the index of the column in the metadata table, or choose another store",
+        )
+
     def require_suitable(self, settings: IndexSettings) -> None:  # noqa: B027  (most stores take any)
         """Raise ``SettingsError`` if the store cannot keep an index with these settings; by default it takes any."""
 
@@ -139,6 +158,21 @@ class Store(ABC):
 
         An entry that is in the store before and after the scan is seen exactly once.
         """
+
+    def find(self, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+        """All entries whose keys begin with one of some prefixes, tombstones included, in batches of one width.
+
+        By default, the shards of the prefixes are scanned: stores that keep keys in order need not do that.
+
+        Args:
+            prefixes: distinct, each with the only shard where it is sought.
+        """
+        for shard in np.unique(prefixes.shards).tolist():
+            sought = np.unique(prefixes.keys[prefixes.shards == shard])
+            for keys, entries in self.scan(shard, _FOUND_AT_ONCE):
+                chosen = keys_that_begin(keys, sought)
+                if chosen.any():
+                    yield keys.take(chosen), entries[chosen]
 
     # Control records -------------------------------------------------------------------------------------------
 
@@ -214,6 +248,20 @@ class Store(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def keys_that_begin(keys: EncodedKeys, prefixes: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Which keys (shape (n,)) begin with one of some prefixes, all of one width.
+
+    >>> keys = EncodedKeys(np.array([b"ab1", b"cd1"], dtype="V3"), np.zeros(2, np.uint16))
+    >>> keys_that_begin(keys, np.array([b"cd"], dtype="V2")).tolist()
+    [False, True]
+    """
+    width = prefixes.dtype.itemsize
+    if keys.width < width:
+        return np.zeros(len(keys), np.bool_)
+    leading = np.ascontiguousarray(keys.keys).view(np.uint8).reshape(len(keys), keys.width)[:, :width]
+    return np.isin(np.ascontiguousarray(leading).view(f"V{width}")[:, 0], prefixes)
 
 
 def _sequence_in(stored: bytes) -> int:

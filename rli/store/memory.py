@@ -61,6 +61,9 @@ class MemoryStore(Store):
     def home(self) -> str:
         return f"{machine()}/{os.getpid()}"
 
+    def url_beside(self, name: str) -> str:
+        return f"{self._url}.{name}"
+
     def get(self, keys: EncodedKeys) -> Entries:
         content = self._living()
         with content.lock:

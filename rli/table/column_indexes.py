@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -16,9 +16,11 @@ from rli.table.births import METADATA_SERVICE, OnProgress
 from rli.table.metadata_of_table import build_partitions, status_of
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
+from rli.table.stored_columns import build, home_of, in_stores, remove, require_possible
 from rli.view.column_indexes import (
     ColumnIndex,
     ColumnIndexState,
+    IndexHome,
     IndexUse,
     NamedIndex,
     NamedIndexes,
@@ -40,25 +42,43 @@ class IndexesOnColumns:
 
     def list(self) -> tuple[ColumnIndex, ...]:
         """See ``Table.indexes``."""
-        return told_of_now(self._opened.reloaded(), _listed)
+        return (*told_of_now(self._opened.reloaded(), _listed), *in_stores(self._opened))
 
     def create(self, name: str, index: WantedIndex, timeout: float | None, on_progress: OnProgress) -> ColumnIndex:
         """See ``Table.create_index``."""
         _require_name(name)
         found = self._find(name)
-        _require_same(found, index)
+        home = home_of(index, self._opened) if found is None else found.home
+        _require_same(found, index, home)
         if found is not None and found.state is ColumnIndexState.VALID:
             return found
+        if home is IndexHome.STORE:
+            return self._create_in_store(name, index, timeout)
         wanted = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope))
         if wanted is not None:
             build_partitions(self._opened, wanted, timeout, on_progress)
+        is_owner = wanted is not None or index.expression is not None
+        named = NamedIndex(using=index.using, column=index.column, is_owner=is_owner, expression=index.expression)
+        self._name(name, index, named, timeout)
+        return self._require(name)
+
+    def _create_in_store(self, name: str, index: WantedIndex, timeout: float | None) -> ColumnIndex:
+        require_possible(index, self._opened)
+        # Named first: each commit from here on keeps the index, as soon as it is built.
+        named = NamedIndex(using=index.using, column=index.column, is_owner=True, home=IndexHome.STORE)
+        self._name(name, index, named, timeout)
+        build(name, index.column, self._opened)
+        return self._require(name)
+
+    def _name(self, name: str, index: WantedIndex, named: NamedIndex, timeout: float | None) -> None:
         with self._service(timeout) as (_, fence):
             # Another caller may have made an index of this name meanwhile.
-            _require_same(_named(name, column_indexes(fence.table.reloaded(), {})), index)
-            is_owner = wanted is not None or index.expression is not None
-            named = NamedIndex(using=index.using, column=index.column, is_owner=is_owner, expression=index.expression)
+            own = NamedIndexes.load(fence.table.storage).indexes.get(name)
+            if own is not None and (own.home, own.using, own.column) != (named.home, named.using, named.column):
+                raise _another(name, own.using, (own.column,), own.expression)
+            if named.home is IndexHome.METADATA:
+                _require_same(_named(name, column_indexes(fence.table.reloaded(), {})), index, named.home)
             name_index(name, named, fence)
-        return self._require(name)
 
     def drop(self, name: str, timeout: float | None) -> None:
         """See ``Table.drop_index``."""
@@ -70,9 +90,13 @@ class IndexesOnColumns:
         if own is not None:
             with self._service(timeout) as (_, fence):
                 forget_index(name, fence)
+            if index.home is IndexHome.STORE:
+                remove(name, self._opened)
 
     def _remove(self, index: ColumnIndex, timeout: float | None) -> None:
-        """Remove what an index is made of: its partition, or the statistics of its columns."""
+        """Remove what an index is made of: its partition, the statistics of its columns, or its store."""
+        if index.home is IndexHome.STORE:
+            return
         if index.state is ColumnIndexState.INVALID:
             return
         rest = self._plan(lambda now: partitions_without(index, now, self._opened.scope))
@@ -127,18 +151,31 @@ def possible_index(on: str, using: IndexUse | str | None, expression: str | None
     return WantedIndex(IndexUse(using), on, expression)
 
 
+def possible_home(home: IndexHome | str | None) -> IndexHome | None:
+    """Where an index is to be kept; None: where it suits the table; raises ``InvalidInputError`` for another place."""
+    if home is not None and home not in set(IndexHome):
+        raise InvalidInputError(
+            f"rli keeps no index there: home={home!r}", remedy=f"choose one of {', '.join(IndexHome)}, or leave it out"
+        )
+    return None if home is None else IndexHome(home)
+
+
 def _named(name: str, indexes: Iterable[ColumnIndex]) -> ColumnIndex | None:
     return next((index for index in indexes if index.name == name), None)
 
 
-def _require_same(found: ColumnIndex | None, wanted: WantedIndex) -> None:
+def _require_same(found: ColumnIndex | None, wanted: WantedIndex, home: IndexHome) -> None:
     """Raise ``IndexExistsError`` if an index of the wanted name is another one."""
-    if found is not None and not wanted.is_like(found):
-        raise IndexExistsError(
-            f"the table has another index of this name: name={found.name} using={found.using} "
-            f"columns={','.join(found.columns)} expression={found.expression}",
-            remedy="choose another name, or drop that index first: rli index drop TABLE NAME",
-        )
+    if found is not None and not (wanted.is_like(found) and found.home is (wanted.home or home)):
+        raise _another(found.name, found.using, found.columns, found.expression)
+
+
+def _another(name: str, using: IndexUse, columns: Sequence[str], expression: str | None) -> IndexExistsError:
+    return IndexExistsError(
+        f"the table has another index of this name: name={name} using={using} "
+        f"columns={','.join(columns)} expression={expression}",
+        remedy="choose another name, or drop that index first: rli index drop TABLE NAME",
+    )
 
 
 def _require_name(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.reports import VerifyReport
@@ -12,14 +13,14 @@ from rli.services.clean import CleanResult
 from rli.services.compaction import CompactionResult, ScheduledCompaction
 from rli.services.restore import RestoreResult
 from rli.settings import Maintenance
-from rli.table.column_indexes import IndexesOnColumns, possible_index
+from rli.table.column_indexes import IndexesOnColumns, possible_home, possible_index
 from rli.table.index_of_table import IndexOfTable, SyncResult
 from rli.table.maintenance import TableMaintenance
 from rli.table.metadata_of_table import MetadataOfTable
 from rli.table.opened import OpenTable
 from rli.table.versions import TableVersions
 from rli.tasks import TaskRunner
-from rli.view.column_indexes import ColumnIndex, IndexUse
+from rli.view.column_indexes import ColumnIndex, IndexHome, IndexUse
 from rli.write.operations.deduplicate import Deduplicated
 from rli.write.options import pass_over
 
@@ -206,23 +207,25 @@ class TableGroups:
         using: IndexUse | str | None = None,
         *,
         expression: str | None = None,
+        home: IndexHome | str | None = None,
         wait: bool = True,
         timeout: float | None = None,
         on_progress: Callable[[int, int], None] = lambda _, __: None,
     ) -> ColumnIndex:
-        """Make an index on a column, in the metadata table, beside writers; every commit keeps it from then on.
+        """Make an index on a column, beside writers; every commit keeps it from then on.
 
         An index that is there stays as it is. An invalid one is built again.
 
         Args:
             name: small letters, digits and ``_``.
             on: the column.
-            using: "secondary": value of the column → record keys, with the metadata table's record index, in tables of version 9;
-                "column_stats": least and greatest value of the column, or of the expression, in each file; "bloom_filters": a bloom
-                filter of each file, of the record key, or of the expression's values. By default "secondary", with an
-                expression "column_stats".
+            using: "secondary": value of the column → record keys; "column_stats": least and greatest value of the column, or of the
+                expression, in each file; "bloom_filters": a bloom filter of each file, of the record key, or of the expression's
+                values. By default "secondary", with an expression "column_stats".
             expression: over the column, such as ``hour(ts)``, in the grammar of filters: its values are indexed, and filters that name
                 the expression use them. Parts of times are those of the UTC clock. None for the column itself.
+            home: of a secondary index: "metadata" for the metadata table, with its record index, in tables of version 9; "store" for
+                the key-value store of the table's index. By default the first of the two that the table can have.
             wait: True: the call returns when the index is valid.
             timeout: as for ``clean``.
             on_progress: as for ``metadata.enable``.
@@ -244,7 +247,7 @@ class TableGroups:
             UnsupportedTableError: a secondary index is wanted, and the table can have none.
             RliError: otherwise as for ``metadata.enable``.
         """
-        index = possible_index(on, using, expression, wait=wait)
+        index = replace(possible_index(on, using, expression, wait=wait), home=possible_home(home))
         return IndexesOnColumns(self._opened).create(name, index, timeout, on_progress)
 
     def indexes(self) -> tuple[ColumnIndex, ...]:

@@ -21,7 +21,7 @@ from rli.index.contract import IndexState, SyncOptions, TableIndex
 from rli.index.kinds import IndexOptions, InMetadataTable, KeptKind, opened_to_relocate, rebuilt, require_valid
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import VerifyReport
-from rli.index.roles import KeptInStore, KnowsPlaces
+from rli.index.roles import IndexesColumns, KeptInStore, KnowsPlaces
 from rli.model import MigrationResult
 from rli.publication.fence import Fence
 from rli.table.index_partition import build_again, built_partition, drop_partition
@@ -93,6 +93,8 @@ def _sync(tasks: TaskRunner, patience: float, definition: TableDefinition, index
     undo_torn(definition, index, writer, patience=patience)
     began = time.monotonic()
     state = index.sync(definition.reloaded(), SyncOptions(tasks))
+    if isinstance(index, IndexesColumns):
+        index.follow_columns(definition, tasks)
     events.SYNC_DONE.log(
         table=definition.location,
         index=index.url,

@@ -15,6 +15,7 @@ from rli.index.contract import TableIndex
 from rli.index.kinds import IndexKind
 from rli.index.registry import index_kind
 from rli.index.roles import KeptInStore
+from rli.index.values_in_stores import ValuesInStores
 from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.telemetry import events
@@ -66,6 +67,11 @@ class OpenTable:
                 if not has_other_index(definition):
                     raise
             self.follow()
+
+    @property
+    def values(self) -> ValuesInStores:
+        """Finds records by the values of columns that have an index in the store of the table's index."""
+        return ValuesInStores(lambda: self.index)
 
     def _open(self) -> TableIndex:
         index = self._index

@@ -27,11 +27,12 @@ from rli.index.any_index import locate_now
 from rli.index.contract import LOOKUP_SECONDS, TableIndex
 from rli.model import ChangeImages, Query
 from rli.reads.changes.table_changes import ChangeChoices, CommitChanges, PlannedChanges, follow_changes
-from rli.reads.point_reads import get_records
+from rli.reads.point_reads import get_found, get_records
 from rli.store.retries import answers_within
 from rli.table.info import TableInfo, table_info
 from rli.table.opened import OpenTable
 from rli.table.scan import Scan
+from rli.view.column_indexes import NamedIndexes
 from rli.view.definition import TableDefinition
 from rli.view.given_keys import given_keys
 from rli.view.history import HistoryEntry, history
@@ -75,7 +76,9 @@ class TableReading:
             UnsupportedTableError: log files hold what rli does not merge, such as records of a custom payload.
             TableNotFoundError: the table was dropped.
         """
-        return self._opened.told(as_of, lambda snapshot: snapshot.scan(columns, filters, query).to_table())
+        return self._opened.told(
+            as_of, lambda snapshot: snapshot.scan(columns, filters, query, self._opened.values).to_table()
+        )
 
     def get(
         self,
@@ -123,11 +126,24 @@ class TableReading:
             )
         chosen = filters if where is None else WithValues(where, filters)
         if keys is None:
-            return self._opened.told(None, lambda snapshot: snapshot.scan(columns, chosen).to_table())
+            return self._with_values(columns, chosen, timeout)
         record_keys = given_keys(self._opened.definition, keys)
         return self._opened.look_up_with(
             lambda definition, index: get_records(definition, index, record_keys, columns, timeout, filters=chosen)
         )
+
+    def _with_values(self, columns: Sequence[str] | None, filters: object, timeout: float) -> pa.Table:
+        """The records that pass a filter: found by their keys if an index of a column in a store tells these, else by a scan."""
+        opened, found = self._opened, None
+        if NamedIndexes.load(opened.definition.storage).in_stores:
+            found = opened.look_up_with(
+                lambda definition, index: get_found(
+                    definition, index, opened.values.keys_with, columns, filters, timeout=timeout
+                )
+            )
+        if found is not None:
+            return found
+        return opened.told(None, lambda snapshot: snapshot.scan(columns, filters, values=opened.values).to_table())
 
     def scan(
         self,
@@ -142,7 +158,7 @@ class TableReading:
         All of its records are of one state of the table. Others may remove files of that state before they are read: then
         the scan raises ``InstantNotFoundError``. ``read`` begins again instead.
         """
-        return Scan(self._opened.snapshot(as_of).scan(columns, filters, query))
+        return Scan(self._opened.snapshot(as_of).scan(columns, filters, query, self._opened.values))
 
     def changes(
         self,

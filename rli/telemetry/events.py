@@ -292,6 +292,11 @@ INDEX_STALE: Final = _event(
     "index.stale", logging.WARNING, "sought keys in the table's files whose entries name file groups that are gone",
     "table", "index", "keys", "sample",
 )  # fmt: skip
+COLUMN_INDEX_UNUSED: Final = _event(
+    "column_index.unused", logging.WARNING,
+    "the index of a column cannot be relied on, so statistics and footers are read instead",
+    "table", "index", "cause",
+)  # fmt: skip
 INDEX_BUILT: Final = _event(
     "index.built", logging.INFO, "built the index from the table's files", "table", "index", "records", "seconds"
 )

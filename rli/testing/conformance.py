@@ -14,6 +14,7 @@ from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.control_cases import ControlCases
 from rli.testing.entry_cases import EntryCases
+from rli.testing.find_cases import FindCases
 from rli.testing.lifecycle_cases import LifecycleCases
 from rli.testing.model import StoreMachine
 from rli.testing.purge_cases import PurgeCases
@@ -21,7 +22,7 @@ from rli.testing.scan_cases import ScanCases
 from rli.testing.watermark_cases import MarkCases
 
 
-class StoreConformance(EntryCases, ScanCases, ControlCases, MarkCases, PurgeCases, LifecycleCases):
+class StoreConformance(EntryCases, ScanCases, FindCases, ControlCases, MarkCases, PurgeCases, LifecycleCases):
     """Proves a backend; a subclass says where its stores are.
 
     The backend is reached through its entry point; a subclass may open its stores in another way.

@@ -37,6 +37,15 @@ class IndexUse(StrEnum):
     """Statistics or bloom filters of an expression over the column, whose definition is lost."""
 
 
+class IndexHome(StrEnum):
+    """Where an index on a column is kept."""
+
+    METADATA = "metadata"
+    """In Hudi's metadata table, which Hudi's readers and writers share."""
+    STORE = "store"
+    """In the key-value store of the table's record index, beside it."""
+
+
 class ColumnIndexState(StrEnum):
     """What an index on a column is good for."""
 
@@ -57,10 +66,12 @@ class ColumnIndex:
         using: what it is made of.
         columns: that it is of; none: Hudi's choice, which is the first columns of the table.
         state: what it is good for.
-        partition: of the metadata table that holds it.
-        bytes: of the files of that partition which readers read; 0 where there is none.
+        partition: of the metadata table that holds it; "" for an index in a store.
+        bytes: of the files of that partition which readers read, or of the store; 0 where there is none, or the store cannot tell.
         expression: over the column, whose values are indexed: in the grammar of filters, or Hudi's name of the function where rli has
             no such function; None for the column itself.
+        home: where it is kept.
+        is_unique: whether no two records may have one value.
     """
 
     name: str
@@ -70,6 +81,8 @@ class ColumnIndex:
     partition: str
     bytes: int = 0
     expression: str | None = None
+    home: IndexHome = IndexHome.METADATA
+    is_unique: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +93,13 @@ class WantedIndex:
         using: what it is to be made of.
         column: that it is of.
         expression: over the column, in the grammar of filters; None for the column itself.
+        home: where it is to be kept; None for the place that suits the table.
     """
 
     using: IndexUse
     column: str
     expression: str | None = None
+    home: IndexHome | None = None
 
     def is_like(self, other: ColumnIndex) -> bool:
         """Whether an index is what the caller asks for."""
@@ -104,12 +119,16 @@ class NamedIndex(BaseModel):
         column: that it is of.
         is_owner: the partition, or the statistics of the column, were built for it and go with it.
         expression: over the column; None for the column itself.
+        home: where it is kept.
+        is_unique: whether no two records may have one value.
     """
 
     using: IndexUse
     column: str
     is_owner: bool
     expression: str | None = None
+    home: IndexHome = IndexHome.METADATA
+    is_unique: bool = False
 
 
 class NamedIndexes(BaseModel):
@@ -158,10 +177,19 @@ class NamedIndexes(BaseModel):
         own = self.indexes.get(name)
         if own is None or not own.is_owner or own.expression is not None:
             return None
+        if own.home is IndexHome.STORE:
+            return None
         same = (
-            other for other, index in self.indexes.items() if (index.using, index.column) == (own.using, own.column)
+            other
+            for other, index in self.indexes.items()
+            if (index.using, index.column, index.home) == (own.using, own.column, own.home)
         )
         return next((other for other in same if other != name), None)
+
+    @property
+    def in_stores(self) -> dict[str, NamedIndex]:
+        """Those in key-value stores, by name."""
+        return {name: index for name, index in self.indexes.items() if index.home is IndexHome.STORE}
 
 
 _PARTITIONS: Final = {
@@ -186,7 +214,7 @@ def partition_of_expression(name: str, *, is_own: bool) -> str:
 
 
 def column_indexes(table: TableDefinition, sizes: Mapping[str, int]) -> tuple[ColumnIndex, ...]:
-    """The indexes on columns: those that have a name, and those of Hudi's that have none of rli's.
+    """The indexes on columns in the metadata table: those that have a name, and those of Hudi's that have none of rli's.
 
     Args:
         table: as it is now.
@@ -198,7 +226,7 @@ def column_indexes(table: TableDefinition, sizes: Mapping[str, int]) -> tuple[Co
     named = NamedIndexes.load(table.storage).indexes
     definitions = load_index_definitions(table.storage, table.properties)
     listing = _Listing(table.properties, definitions, sizes)
-    found = [listing.named(name, index) for name, index in named.items()]
+    found = [listing.named(name, index) for name, index in named.items() if index.home is IndexHome.METADATA]
     return (*found, *listing.unnamed(found))
 
 

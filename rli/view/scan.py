@@ -19,7 +19,7 @@ from rli.view.definition import TableDefinition
 from rli.view.explanation import ScanExplanation, explained
 from rli.view.file_slice_reader import dataset_of, only_base_file, require_readable
 from rli.view.file_slices import FileSlice
-from rli.view.selection import Selection, whole_fragment
+from rli.view.selection import ByValues, Selection, whole_fragment
 from rli.view.skipping import Skipping
 from rli.view.slice_reader import SliceReader
 
@@ -43,6 +43,7 @@ class SnapshotScan:
         require_not_removed: see ``Snapshot.require_not_removed``.
         reader: opens a slice with log files; see ``Snapshot.reader``.
         skipping: asks the metadata table which files hold no such record; None where there is none.
+        by_values: asks the indexes of columns in key-value stores, likewise.
     """
 
     table: TableDefinition
@@ -53,6 +54,7 @@ class SnapshotScan:
     require_not_removed: Callable[[Sequence[FileSlice]], None]
     reader: Callable[[FileSlice], SliceReader]
     skipping: Skipping | None = None
+    by_values: ByValues | None = None
 
     def to_table(self) -> pa.Table:
         """All records; raises as ``Scan.to_table``."""
@@ -148,7 +150,7 @@ class SnapshotScan:
         return sorted(self.slices.values(), key=lambda file_slice: file_slice.group)
 
     def _selection(self, passes: Filter) -> Selection:
-        return Selection(self.table, self._full_schema, passes, self.skipping)
+        return Selection(self.table, self._full_schema, passes, self.skipping, self.by_values)
 
     @property
     def _full_schema(self) -> pa.Schema:

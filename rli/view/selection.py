@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,10 @@ from rli.view.skipping import Skipping
 
 FILES_AT_A_TIME: Final = 64
 """Whose footers are in memory."""
+
+
+ByValues: TypeAlias = Callable[[Predicate, pa.Schema, Sequence[FileSlice]], Sequence[FileSlice] | None]
+"""Leaves those of some slices that may hold records of a filter, by the values that it names; None: it does not know."""
 
 
 class Selected(NamedTuple):
@@ -49,12 +53,14 @@ class Selection:
         schema: of its records, with meta columns.
         passes: the filter.
         skipping: asks the metadata table; None where there is none, or where slices were chosen before.
+        by_values: asks indexes of columns in key-value stores; None where nobody opened them, or where slices were chosen before.
     """
 
     table: TableDefinition
     schema: pa.Schema
     passes: Filter
     skipping: Skipping | None = None
+    by_values: ByValues | None = None
     _values: dict[str, dict[str, pa.Scalar]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Partition path → what it says."""
 
@@ -92,10 +98,16 @@ class Selection:
 
     def _steps_without_footers(self, live: Sequence[FileSlice]) -> list[Narrowed]:
         in_partitions = Narrowed(PruningStep.PARTITION_PATH, self.in_partitions(live))
+        asks_files = self._asks_files(live)
+        found = [in_partitions, *(self._by_values(in_partitions.kept) if asks_files else ())]
         # Of an expression whose meaning is not known, an index may still know the values.
-        if self.skipping is None or not (has_unknown(self.predicate) or self._asks_files(live)):
-            return [in_partitions]
-        return [in_partitions, *self.skipping.steps(self.passes, self.schema, in_partitions.kept, live)]
+        if self.skipping is None or not (has_unknown(self.predicate) or asks_files):
+            return found
+        return [*found, *self.skipping.steps(self.passes, self.schema, found[-1].kept, live)]
+
+    def _by_values(self, slices: Sequence[FileSlice]) -> list[Narrowed]:
+        kept = None if self.by_values is None else self.by_values(self.predicate, self.schema, slices)
+        return [] if kept is None else [Narrowed(PruningStep.SECONDARY_INDEX, kept)]
 
     def in_partitions(self, live: Sequence[FileSlice]) -> list[FileSlice]:
         """Those of some slices that are left by their partition paths alone, in order; no file is read."""

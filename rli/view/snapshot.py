@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Protocol
 
 import pyarrow as pa
 
 from rli.errors import InstantNotFoundError, InvalidInputError, UnsupportedTableError
 from rli.filters.filter import Filter
+from rli.filters.predicates import Predicate
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY, with_meta_columns
 from rli.hudi.schema_history import LATEST_SCHEMA, require_found_by_name
@@ -30,6 +32,23 @@ from rli.view.slice_reader import SliceReader
 from rli.view.slice_readers import SliceReaders
 from rli.view.table_change import TableChange
 from rli.view.table_metadata import TableMetadata
+
+
+class FindsValues(Protocol):
+    """Finds records by values of columns. Picklable."""
+
+    def slices_with(
+        self, snapshot: Snapshot, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
+    ) -> Sequence[FileSlice] | None:
+        """Those of some live slices that may hold records of a filter; None if it does not know.
+
+        Args:
+            snapshot: the state.
+            predicate: of the filter.
+            schema: of the records, with meta columns.
+            slices: some of the live slices.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -263,7 +282,11 @@ class Snapshot:
         return Skipping(self.metadata, columns, secondary=secondary)
 
     def scan(
-        self, columns: Sequence[str] | None = None, filters: object = None, query: Query | str = Query.SNAPSHOT
+        self,
+        columns: Sequence[str] | None = None,
+        filters: object = None,
+        query: Query | str = Query.SNAPSHOT,
+        values: FindsValues | None = None,
     ) -> SnapshotScan:
         """The records, or some columns of those that pass a filter, to be read in one of several ways.
 
@@ -272,6 +295,7 @@ class Snapshot:
             filters: a ``pyarrow.compute.Expression``, tuples as ``pyarrow.parquet.read_table`` takes them, or a text
                 such as ``fare > 10 and city = 'Oslo'``.
             query: "read_optimized" reads the base files alone; see ``Query``.
+            values: finds records by values of columns, in key-value stores.
 
         Raises:
             InvalidInputError: ``columns`` is one text, the filter's text is not understood, or the query is unknown.
@@ -287,8 +311,10 @@ class Snapshot:
         skipping = self.skipping
         if skipping is not None:
             skipping = replace(skipping, is_of_base_files=reads_base_files)
+        # Entries are of merged records: they do not tell all that base files hold.
+        by_values = None if values is None or reads_base_files else partial(values.slices_with, self)
         return SnapshotScan(
-            self.table, slices, self.schema, wanted, passes, self.require_not_removed, readers.open, skipping
+            self.table, slices, self.schema, wanted, passes, self.require_not_removed, readers.open, skipping, by_values
         )
 
     def _reads_base_files(self, query: Query | str) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS
 from rli.index.record.log import actions
 from rli.index.record.log.record import LogRecord
-from rli.index.record.sync.actions import FOLLOWED, action_of
+from rli.index.record.sync.actions import FOLLOWED, RecordActions
 from rli.index.record.sync.following import Evidence, LogAction
 from rli.index.record.sync.foreign_commits import ForeignCommits
 from rli.index.record.sync.own_commits import OwnCommit, OwnReplacement
@@ -40,7 +40,7 @@ def kind_of(action: str) -> LogAction:
         first_sequence=1,
         first_file_group=0,
     )
-    return action_of(record)
+    return RecordActions().of(record)
 
 
 @pytest.mark.parametrize("action", KINDS)

@@ -308,5 +308,5 @@ def test_impossible_secondary_indexes_are_refused(table: Table, tmp_path: Path) 
     older = create_table(tmp_path / "older", record_key="id")
     older.upsert(records(("a", "x", 1, 1.0)))
     with pytest.raises(UnsupportedTableError, match="version is 6"):
-        older.create_index("by_city", on="city")
+        older.create_index("by_city", on="city", home="metadata")
     assert table.indexes() == older.indexes() == ()

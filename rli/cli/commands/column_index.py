@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import rli
-from rli import ColumnIndex, IndexUse
+from rli import ColumnIndex, IndexHome, IndexUse
 from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command, is_store_url
 from rli.cli.output import print_facts, print_note, print_rows, report
 from rli.cli.progress import files_progress
@@ -43,6 +43,7 @@ def add_column_commands(group: typer.Typer) -> None:
         group,
         create,
         "rli index create trips by_rider --on rider",
+        "rli index create trips by_rider --on rider --home store",
         "rli index create trips by_fare --on fare --using column_stats",
         'rli index create trips by_hour --on ts --expr "hour(ts)"',
         "rli index create trips by_id --on id --using bloom_filters --json",
@@ -68,8 +69,16 @@ def create(
     using: Annotated[
         Using | None,
         typer.Option(
-            help="secondary (default): value of the column → record keys, in tables of version 9. column_stats (default with --expr): least and greatest value of the column, or of the expression, in "
+            help="secondary (default): value of the column → record keys. column_stats (default with --expr): least and greatest value of the column, or of the expression, in "
             "each file. bloom_filters: a filter of each file's record keys, or of the expression's values.",
+            show_default=False,
+        ),
+    ] = None,
+    home: Annotated[
+        IndexHome | None,
+        typer.Option(
+            help="Where a secondary index is kept. metadata: in the metadata table, in tables of version 9. store: in the key-value "
+            "store of the table's index. By default the first of the two that the table can have.",
             show_default=False,
         ),
     ] = None,
@@ -90,7 +99,7 @@ def create(
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make an index on a column, in Hudi's metadata table, beside writers.
+    """Make an index on a column beside writers, in Hudi's metadata table or in the store of the table's index.
 
     Writers wait for its last step alone, and keep it from then on. An index that is there stays as it is; an invalid one is
     built again.
@@ -101,6 +110,7 @@ def create(
             on,
             using,
             expression=expression,
+            home=home,
             wait=not in_background,
             timeout=timeout,
             on_progress=on_progress,
@@ -122,12 +132,13 @@ def _print_indexes(found: Sequence[ColumnIndex]) -> None:
         print_note("the table has no index on a column")
         return
     print_rows(
-        ["name", "using", "columns", "state", "size"],
+        ["name", "using", "columns", "home", "state", "size"],
         [
             [
                 one.name,
                 one.using,
                 one.expression or ", ".join(one.columns) or "the first ones",
+                one.home,
                 one.state,
                 human_bytes(one.bytes),
             ]

@@ -191,12 +191,13 @@ def read(
     """
     if output is not None:
         require_output(output)
-    snapshot = opened_table(rli.open_table(table)).snapshot(as_of)
+    opened = opened_table(rli.open_table(table))
+    scan = opened.snapshot(as_of).scan(split_columns(columns) or None, where, query, opened.values)
     if explain:
-        explanation = snapshot.scan(split_columns(columns) or None, where, query).explain()
+        explanation = scan.explain()
         report(explanation, as_json=as_json, render=lambda: _print_explanation(explanation))
         return
-    _give(snapshot.read(split_columns(columns) or None, where, query), limit, output, as_json=as_json)
+    _give(scan.to_table(), limit, output, as_json=as_json)
 
 
 def changes(

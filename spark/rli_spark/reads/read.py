@@ -23,7 +23,7 @@ from rli.storage import Storage
 from rli.table.table import opened_table
 from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
-from rli.view.snapshot import Snapshot
+from rli.view.snapshot import FindsValues, Snapshot
 from rli.view.stored_types import slices_by_types
 from rli_spark.reads.by_value import distinct_values, narrowed
 from rli_spark.reads.filters import Condition, passing, require_portable
@@ -82,33 +82,35 @@ def read(  # noqa: PLR0913  (the choices of a read)
             are an error of the task that reads them.
     """
     require_session_and_table(spark, table)
-    wanted = _Wanted(columns, filters, query)
+    opened = opened_table(table)
+    wanted = _Wanted(columns, filters, query, opened.values)
     if on is not None:
         require_portable(filters)
         values = distinct_values(keys, on)
-        return opened_table(table).told(as_of, lambda snapshot: _read_values(spark, snapshot, wanted, values))
+        return opened.told(as_of, lambda snapshot: _read_values(spark, snapshot, wanted, values))
     if keys is not None:
         if as_of is not None:
             raise InvalidInputError(
                 f"the index knows the present alone: as_of={as_of!r}", remedy="read without keys, then join the frames"
             )
-        if query != Query.SNAPSHOT and not opened_table(table).definition.properties.is_copy_on_write:
+        if query != Query.SNAPSHOT and not opened.definition.properties.is_copy_on_write:
             raise InvalidInputError(
                 f"records of keys are those of a snapshot: query={query}",
                 remedy="leave the query out, or read without keys, then join the frames",
             )
         return _read_keys(table, keys, columns, filters, timeout)
     require_portable(filters)
-    return opened_table(table).told(as_of, lambda snapshot: _read_state(spark, snapshot, wanted))
+    return opened.told(as_of, lambda snapshot: _read_state(spark, snapshot, wanted))
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a caller wants of the records; see ``read``."""
+    """What a caller wants of the records, see ``read``; and who finds them by values."""
 
     columns: Sequence[str] | None
     filters: str | Sequence[Condition | Sequence[Condition]] | None
     query: Query | str
+    values: FindsValues
 
 
 def _read_state(
@@ -117,7 +119,7 @@ def _read_state(
     if snapshot.schema is None:
         return spark.createDataFrame([], StructType())
     full = with_meta_columns(snapshot.schema)
-    scan = snapshot.scan(wanted.columns, wanted.filters, wanted.query)
+    scan = snapshot.scan(wanted.columns, wanted.filters, wanted.query, wanted.values)
     live = scan.matching_slices() if live is None else live
     names = scan.schema.names if scan.filter is None else _tested_names(scan.schema.names, scan.filter)
     types = pa.schema([full.field(name) for name in names])
@@ -136,7 +138,8 @@ def _read_values(spark: SparkSession, snapshot: Snapshot, wanted: _Wanted, value
         return spark.createDataFrame([], StructType())
     [on] = values.columns
     kind = snapshot.scan([on]).schema.field(on).type
-    live = snapshot.scan([on], narrowed(values, kind, wanted.filters), wanted.query).matching_slices()
+    narrow = narrowed(values, kind, wanted.filters)
+    live = snapshot.scan([on], narrow, wanted.query, wanted.values).matching_slices()
     names = snapshot.scan(wanted.columns).schema.names
     found = _read_state(spark, snapshot, replace(wanted, columns=[*dict.fromkeys([*names, on])]), live)
     return _columns_of(found.join(values, on, "left_semi"), names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from rli import ColumnIndex, IndexUse, KeyMode, MigrationResult, Table, VerifyReport
+from rli import ColumnIndex, IndexHome, IndexUse, KeyMode, MigrationResult, Table, VerifyReport
 from rli.index.contract import LOOKUP_SECONDS
 from rli.table.table import opened_table
 from rli_spark.session.arguments import require_session_and_table
@@ -42,7 +42,7 @@ def migrate_index(
     )
 
 
-def create_index(
+def create_index(  # noqa: PLR0913  (the choices of an index)
     spark: SparkSession,
     table: Table,
     name: str,
@@ -50,12 +50,13 @@ def create_index(
     using: IndexUse | str | None = None,
     *,
     expression: str | None = None,
+    home: IndexHome | str | None = None,
     wait: bool = True,
     timeout: float | None = None,
 ) -> ColumnIndex:
     """Make an index on a column; see ``Table.create_index``. The driver builds it, from the files of the table."""
     require_session_and_table(spark, table)
-    return table.create_index(name, on, using, expression=expression, wait=wait, timeout=timeout)
+    return table.create_index(name, on, using, expression=expression, home=home, wait=wait, timeout=timeout)
 
 
 def verify_index(spark: SparkSession, table: Table, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from rli.errors import IndexNotReadyError
 from rli.file_group.journal_list import journals_tell_updates
@@ -29,27 +29,45 @@ _ACTIONS: Final[tuple[LogAction, ...]] = (
 _BY_NAME: Final = {name: action for action in _ACTIONS for name in action.names}
 _UNKNOWN: Final = UnknownAction()
 
+
+class LogActions(Protocol):
+    """The kinds of records in the commit log of an index that follows a table."""
+
+    def of(self, record: LogRecord) -> LogAction:
+        """The kind of a record of the log."""
+        ...
+
+    def to_follow(self, snapshot: Snapshot, index: StoredEntries, instant: Instant) -> TimelineAction:
+        """The kind of the record that will stand for an instant of the timeline.
+
+        Raises:
+            IndexNotReadyError: the index cannot follow it.
+        """
+        ...
+
+
 FOLLOWED: Final = frozenset(name for name, action in _BY_NAME.items() if action.is_followed)
 """Names of the actions whose instants the table's timeline must keep."""
 
 
-def action_of(record: LogRecord) -> LogAction:
-    """The kind of a record of the log."""
-    return _BY_NAME.get(record.action, _UNKNOWN)
+class RecordActions:
+    """Those of the record index."""
+
+    def of(self, record: LogRecord) -> LogAction:
+        return _BY_NAME.get(record.action, _UNKNOWN)
+
+    def to_follow(self, snapshot: Snapshot, index: StoredEntries, instant: Instant) -> TimelineAction:
+        if instant.action in WRITE_ACTIONS and not _has_told_all(snapshot, index, instant):
+            return _FOREIGN
+        found = _BY_NAME.get(instant.action) if instant.action in WRITE_ACTIONS | UNDOING_ACTIONS else None
+        if isinstance(found, TimelineAction):
+            return found
+        raise cannot_follow(instant)
 
 
-def action_to_follow(snapshot: Snapshot, index: StoredEntries, instant: Instant) -> TimelineAction:
-    """The kind of the record that will stand for an instant of the timeline.
-
-    Raises:
-        IndexNotReadyError: the index cannot follow it.
-    """
-    if instant.action in WRITE_ACTIONS and not _has_told_all(snapshot, index, instant):
-        return _FOREIGN
-    found = _BY_NAME.get(instant.action) if instant.action in WRITE_ACTIONS | UNDOING_ACTIONS else None
-    if isinstance(found, TimelineAction):
-        return found
-    raise IndexNotReadyError(
+def cannot_follow(instant: Instant) -> IndexNotReadyError:
+    """The error of an action that no index can follow."""
+    return IndexNotReadyError(
         f"the timeline holds an action that the index cannot follow: instant={instant.time} action={instant.action}",
         remedy="bootstrap the index again: rli index bootstrap TABLE",
     )

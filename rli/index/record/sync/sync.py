@@ -21,7 +21,7 @@ from rli.hudi.timeline.instant import Instant
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
 from rli.index.record.log.state import LogState
-from rli.index.record.sync.actions import action_of, action_to_follow
+from rli.index.record.sync.actions import LogActions, RecordActions
 from rli.index.record.sync.following import AppliedAction, Following, Unrepeatable
 from rli.index.record.sync.past import log_and_timeline, settled_timeline, unseen_in
 from rli.index.record.sync.result import FollowedState, withdrawn_instants
@@ -33,6 +33,7 @@ from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
 
 _ATTEMPTS: Final = 5
+_OF_RECORD_INDEX: Final = RecordActions()
 
 
 class Progress(Enum):
@@ -52,15 +53,22 @@ class Sync:
         index: its index.
         tasks: runs the work on each journal or file group.
         held: journals that the caller has just written; those that it holds in memory are not read back.
+        actions: what the records of the log do to the index.
     """
 
     def __init__(
-        self, table: TableDefinition, index: StoredEntries, tasks: TaskRunner, held: Sequence[Journal] = ()
+        self,
+        table: TableDefinition,
+        index: StoredEntries,
+        tasks: TaskRunner,
+        held: Sequence[Journal] = (),
+        actions: LogActions = _OF_RECORD_INDEX,
     ) -> None:
         self._table = table
         self._index = index
         self._tasks = tasks
         self._held = {journal.path: journal for journal in held}
+        self._actions = actions
 
     def run(self, tell: Callable[[Progress], None] = lambda _: None) -> FollowedState:
         """Follow the timeline to its end; raises as ``steps``.
@@ -115,7 +123,7 @@ class Sync:
             # repeated entries as old ones.
             records = following.log.records_after(applied.least or 0)
             for record in records:
-                action = action_of(record)
+                action = self._actions.of(record)
                 # A record that cannot be repeated must not be counted as applied by the line below.
                 if isinstance(action, Unrepeatable):
                     action.require_repeatable(self._index, record, applied)
@@ -154,7 +162,7 @@ class Sync:
             snapshot.table.storage.flush([layout.folder, *(layout.path(instant.file_name) for instant in unseen)])
         # In the order of the timeline. A foreign run is one record, a commit of rli is one each, and none may pass
         # another: a key that moves twice must get its sequences in this order (P2).
-        for action, group in groupby(unseen, key=partial(action_to_follow, snapshot, self._index)):
+        for action, group in groupby(unseen, key=partial(self._actions.to_follow, snapshot, self._index)):
             for instants in action.runs(list(group)):
                 # With the log as it grows: a draft asks which commits precede it, those of this loop included.
                 draft = action.draft(Following(snapshot, self._index, log, self._tasks), instants)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rli.index.record.sync.actions import action_of
+from rli.index.record.sync.actions import RecordActions
 from rli.index.record.sync.following import Evidence
 from rli.index.record.table_record_index import TableRecordIndex
 from rli.index.roles import RemembersCommits
@@ -26,7 +26,7 @@ class FollowedCommits(TableRecordIndex, RemembersCommits):
     def last_followed(self) -> list[tuple[str, str]]:
         log, found = self.log.refresh(), []
         for record in reversed(log.records):
-            evidence = action_of(record).evidence
+            evidence = RecordActions().of(record).evidence
             if evidence is Evidence.COMMIT and record.instant:
                 found.append((record.instant, record.action))
             elif evidence is not Evidence.NONE:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rli.file_group.journal import SectionsOf
 from rli.index.contract import IN_THIS_PROCESS, PointIndex, SyncOptions
+from rli.index.record.columns.beside import ColumnsBeside
 from rli.index.record.entries.expiring import expire
 from rli.index.record.entries.purging import purge
 from rli.index.record.entries.sections import Sections
@@ -28,7 +29,9 @@ from rli.telemetry import events
 from rli.view.definition import TableDefinition
 
 
-class RecordTableIndex(FollowedCommits, InStore, PointIndex, AppliesSections, ForgetsDeletes, KnowsPlaces, ExpiresKeys):
+class RecordTableIndex(
+    FollowedCommits, InStore, ColumnsBeside, PointIndex, AppliesSections, ForgetsDeletes, KnowsPlaces, ExpiresKeys
+):
     """The record index of one table."""
 
     kind = "record"

@@ -1,0 +1,61 @@
+"""The indexes of columns beside the record index of a table, in the same store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+
+from rli.errors import IndexNotFoundError, RliError
+from rli.index.record.columns.stored_column import StoredColumn
+from rli.index.record.table_record_index import TableRecordIndex
+from rli.index.roles import ColumnFacts, IndexesColumns
+from rli.store.registry import open_store
+from rli.tasks import InProcess, TaskRunner
+from rli.view.column_indexes import NamedIndexes
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+
+
+class ColumnsBeside(TableRecordIndex, IndexesColumns):
+    """The record index of a table with the indexes of columns beside it: each is in a store of its own."""
+
+    def follow_columns(self, table: TableDefinition, tasks: TaskRunner) -> None:
+        failures = list[RliError]()
+        for name in NamedIndexes.load(table.storage).in_stores:
+            try:
+                with suppress(IndexNotFoundError), self._column(name) as column:
+                    if column.is_built and column.is_of(table, Snapshot.now(table).schema):
+                        column.sync(table, tasks)
+            except RliError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def keys_with(self, name: str, column: str, snapshot: Snapshot, values: pa.Array) -> pa.Array | None:
+        with self._column(name) as stored:
+            is_meant = stored.settings.column == column and stored.is_built
+            return stored.keys_with(snapshot, values, InProcess()) if is_meant else None
+
+    def facts_of(self, name: str, table: TableDefinition, schema: pa.Schema | None) -> ColumnFacts | None:
+        try:
+            with self._column(name) as column:
+                return ColumnFacts(column.is_built, column.is_of(table, schema), column.bytes())
+        except IndexNotFoundError:
+            return None
+
+    def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> int:
+        self.drop_column(name)
+        with open_store(self.store.url_beside(name), create=True) as store:
+            made = StoredColumn.create(store, table.require_settings().table_id, column, kind)
+            return made.build(table, tasks)
+
+    def drop_column(self, name: str) -> None:
+        with suppress(IndexNotFoundError), open_store(self.store.url_beside(name)) as store:
+            store.drop()
+
+    @contextmanager
+    def _column(self, name: str) -> Iterator[StoredColumn]:
+        with open_store(self.store.url_beside(name)) as store:
+            yield StoredColumn.open(store)

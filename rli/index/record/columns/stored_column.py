@@ -1,0 +1,215 @@
+"""The index of one column in its store: made, opened, built, brought up to date, and asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final, Literal, Self
+
+import pyarrow as pa
+
+from rli.codec.entries import is_live
+from rli.errors import IndexExistsError, IndexNotFoundError, IndexNotReadyError, RliError
+from rli.hudi.metadata.secondary_keys import has_index_form
+from rli.index.record.columns.actions import ColumnActions, put_slices
+from rli.index.record.columns.entry_keys import prefixes_of, record_keys_of
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.actions import BOOTSTRAP
+from rli.index.record.log.record import RecordDraft
+from rli.index.record.sync.result import FollowedState
+from rli.index.record.sync.sync import Sync
+from rli.settings import IndexSettings, StoredSettings
+from rli.store.contract import Store
+from rli.tasks import TaskRunner
+from rli.telemetry import events
+from rli.urls import without_password
+from rli.view.column_values import ColumnValues
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
+from rli.view.flushed_commits import sync_table
+from rli.view.snapshot import Snapshot
+from rli.view.time_travel import verified_snapshot
+
+_SETTINGS: Final = "column"
+"""Name of the control record with the settings. It is not that of a record index, so nobody opens one here."""
+
+_SHARDS: Final = 4_096
+
+
+class ColumnSettings(StoredSettings):
+    """What an index of a column is; fixed when it is made.
+
+    Attributes:
+        version: of the format of its entries.
+        table_id: identity of the table.
+        column: the column.
+        kind: the sort of its values: values of another sort are printed in another way.
+        shards: into how many parts the entries are cut.
+    """
+
+    version: Literal[1] = 1
+    table_id: str
+    column: str
+    kind: str
+    shards: int
+
+
+class StoredColumn:
+    """The index of one column of a table. Threads may share it.
+
+    Attributes:
+        settings: of the index.
+    """
+
+    def __init__(self, store: Store, settings: ColumnSettings) -> None:
+        self.settings = settings
+        self._store = store
+        self._entries = StoredEntries(store, IndexSettings(shard_count=settings.shards, table_id=settings.table_id))
+
+    @classmethod
+    def create(cls, store: Store, table_id: str, column: str, kind: pa.DataType) -> Self:
+        """Make the index in an empty store, without an entry.
+
+        Raises:
+            IndexExistsError: the store holds an index.
+        """
+        settings = ColumnSettings(table_id=table_id, column=column, kind=sort_of(kind), shards=_SHARDS)
+        if not store.compare_and_set(_SETTINGS, None, settings.to_json()):
+            raise IndexExistsError(
+                f"there is an index already: url={without_password(store.url)}",
+                remedy="drop it, or choose another name",
+            )
+        return cls(store, settings)
+
+    @classmethod
+    def open(cls, store: Store) -> Self:
+        """The index in a store.
+
+        Raises:
+            IndexNotFoundError: there is none.
+            SettingsError: a newer version of rli has made it.
+        """
+        content = store.read_control(_SETTINGS)
+        if content is None:
+            raise IndexNotFoundError(
+                f"there is no index of a column here: url={without_password(store.url)}",
+                remedy="make it: rli index create TABLE NAME --on COLUMN --home store",
+            )
+        return cls(store, ColumnSettings.from_json(content))
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the index has been built."""
+        return self._store.applied_sequence() is not None
+
+    @property
+    def url(self) -> str:
+        """Where the index is; a password is not shown."""
+        return self._entries.url
+
+    def bytes(self) -> int:
+        """What the index costs the store; 0 where the store cannot tell, or not without reading it."""
+        return (self._store.stats().stored_bytes or 0) if self._store.counts else 0
+
+    def is_of(self, table: TableDefinition, schema: pa.Schema | None) -> bool:
+        """Whether the index is of a table whose records have a schema: its column is there, with values of the same sort."""
+        if table.settings is None or table.settings.table_id != self.settings.table_id or schema is None:
+            return False
+        position = schema.get_field_index(self.settings.column)
+        return position >= 0 and sort_of(schema.field(position).type) == self.settings.kind
+
+    def build(self, table: TableDefinition, tasks: TaskRunner) -> int:
+        """Fill the index with the entries of all records; returns how many records there are. Writers go on.
+
+        Commits that complete meanwhile are found by the next ``sync``.
+
+        Raises:
+            CorruptTableError: a file is lost or damaged.
+            IndexNotReadyError: a server of the store was replaced meanwhile.
+        """
+        began, store, log = time.monotonic(), self._store, self._entries.log
+        # In the order of a bootstrap of the record index, for the same reasons (P14, P17).
+        applied, snapshot = store.applied(), verified_snapshot(table)
+        sync_table(snapshot)
+        rows = sequence = 0
+        completed = [instant.time for instant in snapshot.timeline.completed]
+        if completed:
+            state = log.append(log.refresh(), _built(completed))
+            if state is None:
+                raise IndexExistsError(
+                    f"another process builds the index: url={self.url}", remedy="wait for it, or drop the index first"
+                )
+            sequence = state.head
+            rows = sum(put_slices(self._values(snapshot), self._entries, sequence, _live(snapshot), tasks))
+        if not store.mark_applied(applied, sequence):
+            raise IndexNotReadyError(
+                f"a server of the index was replaced during the build, and may have lost entries: url={self.url}",
+                remedy="make the index again",
+            )
+        events.INDEX_BUILT.log(table=table.location, index=self.url, records=rows, seconds=time.monotonic() - began)
+        return rows
+
+    def sync(self, table: TableDefinition, tasks: TaskRunner) -> FollowedState:
+        """Follow the timeline of the table to its end; raises as the sync of a record index."""
+        return Sync(table, self._entries, tasks, actions=ColumnActions(self.settings.column)).run()
+
+    def keys_with(self, snapshot: Snapshot, values: pa.Array, tasks: TaskRunner) -> pa.Array | None:
+        """The keys of all records that have one of some values in a state of the table, and perhaps of further records.
+
+        Args:
+            snapshot: the state, of the present.
+            values: string array without nulls, as ``index_form`` prints them.
+            tasks: bring the index up to date, if it is behind.
+
+        Returns:
+            Distinct string array; None if the index cannot tell.
+        """
+        if snapshot.timeline.as_of is not None or not self.is_of(snapshot.table, snapshot.schema):
+            return None
+        try:
+            followed = self.sync(snapshot.table, tasks)
+            # Entries that later commits removed are those of records of this state.
+            is_same = followed.timeline.write_times == snapshot.timeline.write_times
+            parts = [pa.array([], pa.string())]
+            for keys, entries in self._store.find(prefixes_of(values, self.settings.shards)):
+                parts.append(record_keys_of(keys.take(is_live(entries)) if is_same else keys))
+            # Behind the look-up: a server that has lost entries meanwhile tells so.
+            applied = self._store.applied().least
+        except RliError as error:
+            events.COLUMN_INDEX_UNUSED.log(table=snapshot.table.location, index=self.url, cause=error)
+            return None
+        return pa.concat_arrays(parts).unique() if (applied or 0) >= followed.sequence else None
+
+    def drop(self) -> None:
+        """Remove the index with all that it holds."""
+        self._store.drop()
+
+    def close(self) -> None:
+        """Give connections and handles back."""
+        self._store.close()
+
+    def _values(self, snapshot: Snapshot) -> ColumnValues:
+        return ColumnValues(snapshot.table, snapshot.schema or pa.schema([]), self.settings.column)
+
+
+def sort_of(kind: pa.DataType) -> str:
+    """What sort of values a type has: those of one sort are printed alike; "" if such values are not indexed.
+
+    Example:
+        >>> sort_of(pa.int32()), sort_of(pa.int64()), sort_of(pa.float64())
+        ('integer', 'integer', '')
+    """
+    if not has_index_form(kind):
+        return ""
+    if pa.types.is_integer(kind):
+        return "integer"
+    return "timestamp" if pa.types.is_timestamp(kind) else "date" if pa.types.is_date(kind) else "string"
+
+
+def _built(completed: Sequence[str]) -> RecordDraft:
+    last = completed[-1]
+    return RecordDraft(instant=last, action=BOOTSTRAP, writer=BOOTSTRAP, located_at=(last,), covers=tuple(completed))
+
+
+def _live(snapshot: Snapshot) -> list[FileSlice]:
+    return sorted(snapshot.slices.values(), key=lambda one: one.group)

@@ -1,0 +1,92 @@
+"""Which records may pass a filter, told by the indexes of columns that a table has in the store of its index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from rli.column_index.secondary import sought_values
+from rli.errors import RliError
+from rli.filters.filter import Filter
+from rli.filters.named_values import named_values
+from rli.filters.predicates import Predicate
+from rli.index.contract import PointIndex, TableIndex
+from rli.index.roles import IndexesColumns
+from rli.model import FileGroupId
+from rli.telemetry import events
+from rli.view.column_indexes import NamedIndexes
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+
+_MOST_RECORDS: Final = 100_000
+"""With more of them, statistics and footers tell as much in less time."""
+
+
+class ValuesInStores:
+    """Finds records by the values of columns that have an index in a store. A copy in another process knows nothing.
+
+    Args:
+        open_index: gives the index of the table, which is not opened unless a column has an index in its store.
+    """
+
+    def __init__(self, open_index: Callable[[], TableIndex] | None = None) -> None:
+        self._open_index = open_index
+
+    def __reduce__(self) -> tuple[type[ValuesInStores], tuple[()]]:
+        return ValuesInStores, ()
+
+    def keys_with(self, snapshot: Snapshot, passes: Filter, schema: pa.Schema) -> pa.Array | None:
+        """The keys of all records of a state that a filter may pass, and perhaps of others; None if no index can tell.
+
+        Args:
+            snapshot: the state.
+            passes: the filter.
+            schema: of the records, with meta columns.
+        """
+        found = self._keys_with(snapshot, passes.predicate, schema)
+        return None if found is None else found[1]
+
+    def slices_with(
+        self, snapshot: Snapshot, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
+    ) -> list[FileSlice] | None:
+        """Those of some live slices that may hold such records; None if no index can tell; see ``FindsValues``."""
+        found = self._keys_with(snapshot, predicate, schema)
+        groups = None if found is None else _groups_of(found[0], snapshot, found[1])
+        return None if groups is None else [one for one in slices if one.group in groups]
+
+    def _keys_with(
+        self, snapshot: Snapshot, predicate: Predicate, schema: pa.Schema
+    ) -> tuple[PointIndex, pa.Array] | None:
+        table = snapshot.table
+        if self._open_index is None or not table.has_unique_keys:
+            return None
+        for name, named in NamedIndexes.load(table.storage).in_stores.items():
+            sought = named_values(predicate, named.column) if named.column in schema.names else None
+            values = None if sought is None else sought_values(sought, schema.field(named.column).type)
+            if values is None:
+                continue
+            try:
+                index = self._open_index()
+                if isinstance(index, PointIndex) and isinstance(index, IndexesColumns):
+                    keys = index.keys_with(name, named.column, snapshot, values)
+                    if keys is not None and len(keys) <= _MOST_RECORDS:
+                        return index, keys
+            except RliError as error:
+                events.COLUMN_INDEX_UNUSED.log(table=table.location, index=name, cause=error)
+        return None
+
+
+def _groups_of(index: PointIndex, snapshot: Snapshot, keys: pa.Array) -> frozenset[FileGroupId] | None:
+    """Where record keys are; None if the index of the table has not seen this very state."""
+    try:
+        state, unseen = index.unseen(snapshot.table)
+        if unseen.unapplied or state.timeline.write_times != snapshot.timeline.write_times:
+            return None
+        found = state.locator().locate_all(keys)
+    except RliError as error:
+        events.COLUMN_INDEX_UNUSED.log(table=snapshot.table.location, index=index.url, cause=error)
+        return None
+    places = (found[name].cast(pa.string()).to_pylist() for name in ("partition_path", "file_id"))
+    return frozenset(FileGroupId(*place) for place in zip(*places, strict=True))

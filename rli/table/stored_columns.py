@@ -1,0 +1,119 @@
+"""Indexes on columns in the key-value store of a table's record index: how they are made, listed and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from rli.errors import InvalidInputError, RliError, SchemaError, UnsupportedTableError
+from rli.hudi.metadata.secondary_keys import has_index_form
+from rli.index.roles import ColumnFacts, IndexesColumns
+from rli.model import Scope
+from rli.table.opened import OpenTable
+from rli.tasks import InThreads
+from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexHome, IndexUse, NamedIndexes, WantedIndex
+from rli.view.snapshot import told_of_now
+
+_FIRST_VERSION_OF_SECONDARY: Final = 9
+
+
+def home_of(wanted: WantedIndex, table: OpenTable) -> IndexHome:
+    """Where a new index is kept: in the metadata table if the table can have it there, else in the store of its index.
+
+    Raises:
+        InvalidInputError: the caller wants an index in a store that only the metadata table has.
+    """
+    if wanted.using is not IndexUse.SECONDARY:
+        if wanted.home is IndexHome.STORE:
+            raise InvalidInputError(
+                f"a store keeps no index of this kind: using={wanted.using}",
+                remedy="choose using='secondary', or leave out home",
+            )
+        return IndexHome.METADATA
+    if wanted.home is not None:
+        return wanted.home
+    is_new_enough = table.definition.properties.version >= _FIRST_VERSION_OF_SECONDARY
+    return IndexHome.METADATA if is_new_enough or not _keeps_columns(table) else IndexHome.STORE
+
+
+def require_possible(wanted: WantedIndex, table: OpenTable) -> None:
+    """Pass a secondary index that can be kept in the store of a table's index.
+
+    Raises:
+        InvalidInputError: the type of the column is not indexed.
+        SchemaError: the table has no such column.
+        UnsupportedTableError: the table can have no such index.
+    """
+    _require_store(table)
+    if table.scope is not Scope.GLOBAL or not table.definition.has_unique_keys:
+        raise UnsupportedTableError(
+            f"the table can have no secondary index: table={table.definition.location} (a record key may be in several places)",
+            remedy="choose using='column_stats' (--using column_stats)",
+        )
+    schema = told_of_now(table.reloaded(), lambda now: now.schema)
+    if schema is None or schema.names.count(wanted.column) != 1:
+        raise SchemaError(
+            f"the table has no such column: column={wanted.column} found={[] if schema is None else schema.names}",
+            remedy="check the name; a table that was never written has no columns yet",
+        )
+    kind = schema.field(wanted.column).type
+    if not has_index_form(kind):
+        raise InvalidInputError(
+            f"a column cannot have a secondary index: column={wanted.column} (rli keeps no secondary index of type {kind})",
+            remedy="choose a column of strings, integers, dates or microseconds, or using='column_stats'",
+        )
+
+
+def build(name: str, column: str, table: OpenTable) -> None:
+    """Build an index in the store beside writers, and bring it up to date."""
+    definition, index = table.refreshed()
+    schema = told_of_now(table.reloaded(), lambda now: now.schema)
+    if schema is not None and isinstance(index, IndexesColumns):
+        index.build_column(name, column, definition, schema.field(column).type, InThreads())
+        index.follow_columns(definition, InThreads())
+
+
+def remove(name: str, table: OpenTable) -> None:
+    """Remove an index from the store."""
+    index = table.index
+    if isinstance(index, IndexesColumns):
+        index.drop_column(name)
+
+
+def in_stores(table: OpenTable) -> Iterator[ColumnIndex]:
+    """The indexes in the store; invalid where the store has none of the column, or does not answer."""
+    named = NamedIndexes.load(table.definition.storage).in_stores
+    if not named:
+        return
+    schema = told_of_now(table.reloaded(), lambda now: now.schema)
+    for name, index in named.items():
+        facts = _facts_of(name, table, schema)
+        state = ColumnIndexState.INVALID
+        if facts is not None and facts.is_of_table:
+            state = ColumnIndexState.VALID if facts.is_built else ColumnIndexState.BUILDING
+        yield ColumnIndex(
+            name, index.using, (index.column,), state, "", 0 if facts is None else facts.bytes, home=IndexHome.STORE
+        )
+
+
+def _facts_of(name: str, table: OpenTable, schema: pa.Schema | None) -> ColumnFacts | None:
+    try:
+        index = table.index
+        return index.facts_of(name, table.definition, schema) if isinstance(index, IndexesColumns) else None
+    except RliError:
+        return None
+
+
+def _keeps_columns(table: OpenTable) -> bool:
+    return table.definition.settings is not None and isinstance(table.index, IndexesColumns)
+
+
+def _require_store(table: OpenTable) -> None:
+    if not _keeps_columns(table):
+        raise UnsupportedTableError(
+            f"the index of the table is in no key-value store, which could keep an index of a column: "
+            f"table={table.definition.location} index={table.definition.index_url}",
+            remedy="give the table a record index: rli index change TABLE --to lmdb:///path",
+        )

@@ -1,0 +1,57 @@
+"""The values of one column in file slices, each with the key of its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from rli.hudi.meta_columns import COMMIT_TIME
+from rli.hudi.metadata.secondary_keys import index_form
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
+from rli.view.slice_readers import SliceReaders
+
+NAMES: Final = ("key", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValues:
+    """Reads the values of a column. Picklable.
+
+    Attributes:
+        table: the definition of the table.
+        schema: of its records, without meta columns.
+        column: that is read; it passes ``has_index_form``.
+    """
+
+    table: TableDefinition
+    schema: pa.Schema
+    column: str
+
+    def of_slice(self, file_slice: FileSlice | None) -> pa.Table:
+        """Record keys (``key``) and values (``value``, as ``index_form`` prints them) of the records of a slice.
+
+        If the table has meta columns, the instants of the commits that wrote the records (``_hoodie_commit_time``) are beside
+        them.
+
+        Raises:
+            CorruptTableError: a file is missing or damaged.
+            UnsupportedTableError: the keys cannot be formed again, or rli does not know how the table merges log files.
+        """
+        if file_slice is None:
+            return pa.table([pa.array([], pa.string())] * len(NAMES), NAMES)
+        readers = SliceReaders(self.table, self.schema)
+        with readers.open(file_slice) as reader:
+            keys = readers.key_columns(reader.schema)
+            fields = {field.name: field for field in keys.schema}
+            fields |= {self.column: self.schema.field(self.column)}
+            if self.table.properties.populate_meta_fields:
+                fields |= {COMMIT_TIME: pa.field(COMMIT_TIME, pa.string())}
+            schema = pa.schema([*fields.values()])
+            stored = pa.concat_tables([schema.empty_table(), *reader.batches(schema)])
+        columns = [keys.keys_of(stored.select(keys.schema.names)), index_form(stored[self.column].combine_chunks())]
+        if COMMIT_TIME not in fields:
+            return pa.table(columns, NAMES)
+        return pa.table([*columns, stored[COMMIT_TIME].combine_chunks()], [*NAMES, COMMIT_TIME])

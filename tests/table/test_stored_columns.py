@@ -1,0 +1,266 @@
+"""Secondary indexes in the store of the record index: each commit keeps them, and what they find is what the full scan finds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from rli import (
+    ColumnIndexState,
+    IndexExistsError,
+    IndexHome,
+    InvalidInputError,
+    PruningStep,
+    Step,
+    Table,
+    UnsupportedTableError,
+    create_table,
+    open_table,
+)
+from rli.index.record.table.index import RecordTableIndex
+from rli.store.registry import open_store
+from tests.support.indexes import record_index
+from tests.support.soak import FACTOR
+from tests.support.tables import records, turn_into_version_9
+
+SCHEMA: Final = pa.schema(
+    [
+        ("id", pa.string()),
+        ("city", pa.string()),
+        ("ts", pa.int64()),
+        ("email", pa.string()),
+        ("n", pa.int32()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
+STRINGS: Final = [None, "", "a", "a\0", "\0a", "ä", "😀", "a@b", "A@b", "1\0a"]
+VALUES: Final[dict[str, list[Any]]] = {
+    "email": STRINGS,
+    "n": [None, -1, 0, 1, 10, 2**31 - 1, -(2**31)],
+    "day": [None, -364, 0, 19724],
+    "at": [None, -1, 0, 1_717_156_800_123_456],
+}
+
+
+def new_table(folder: Path, kind: str = "copy_on_write", version: int = 6, **given: Any) -> Table:
+    table = create_table(
+        folder, record_key="id", partition_by="city", ordering="ts", table_type=kind, maintenance=False, **given
+    )
+    if version == 9:
+        turn_into_version_9(table)
+    return table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return new_table(tmp_path / "t")
+
+
+def rows(*given: tuple[Any, ...]) -> pa.Table:
+    padded = [(*row, *[None] * (len(SCHEMA) - len(row))) for row in given]
+    return records(*padded, schema=SCHEMA)
+
+
+def require_same(table: Table, *columns: str) -> None:
+    """What the index finds is what the full scan finds: for some values together, and for one."""
+    everything = table.read().to_pylist()
+    for column in columns or ("email",):
+        present = sorted({row[column] for row in everything} - {None})
+        for values in (present, present[:1]):
+            expected = sorted(row["id"] for row in everything if row[column] in values)
+            assert sorted(table.get(where={column: values or ["nobody"]})["id"].to_pylist()) == expected, (
+                column,
+                values,
+            )
+    absent = table.scan(filters="email = 'nobody'").explain().files
+    assert absent.pruned[PruningStep.SECONDARY_INDEX] == absent.total
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_all_operations_keep_the_index(tmp_path: Path, version: int) -> None:
+    table = new_table(tmp_path / "t", version=version)
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b"), ("c", "x", 1, None), ("d", "y", 1, "")))
+    assert table.create_index("by_email", on="email", home="store").state is ColumnIndexState.VALID
+    require_same(table)
+    steps: list[Callable[[], object]] = [
+        lambda: table.upsert(rows(("a", "x", 2, "new"), ("e", "z", 1, "a@b"))),
+        lambda: table.upsert(rows(("b", "x", 2, "b"), ("d", "z", 2, "d"))),
+        lambda: table.upsert(rows(("a", "x", 1, "late"))),
+        lambda: table.merge(
+            rows(("a", "x", 3, "again"), ("c", "x", 9, None)).append_column("op", pa.array(["u", "d"])), op="op"
+        ),
+        lambda: table.delete(["d", "nobody"]),
+        lambda: table.insert(rows(("d", "x", 5, "back"))),
+        table.cluster,
+        lambda: table.update_where("id = 'e'", {"email": "'e'"}),
+        lambda: table.delete_where("id = 'e'"),
+        lambda: table.overwrite_partitions(rows(("o", "x", 5, "over"), ("a", "x", 9, "again"))),
+        lambda: table.clean(keep_commits=1),
+        lambda: table.upsert(rows(*((f"k{number}", "x", 1, f"{number % 7}") for number in range(100)))),
+    ]
+    for step in steps:
+        step()
+        require_same(table)
+    assert table.indexes()[0].home is IndexHome.STORE
+
+
+def test_log_files_keep_the_index(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "merge_on_read")
+    table.insert(rows(("a", "x", 1, "a@b"), ("b", "x", 1, None), ("c", "y", 1, "c")))
+    table.create_index("by_email", on="email")
+    assert table.upsert(rows(("a", "x", 2, "new"), ("b", "x", 2, "q"))).files_appended == 1
+    require_same(table)
+    for step in (
+        lambda: table.update_where("id = 'c'", {"email": "'d'", "ts": "ts + 1"}),
+        lambda: table.upsert(rows(("a", "y", 3, "moved"), ("e", "z", 1, "new"))),
+        lambda: table.delete(["c"]),
+        table.compact,
+        lambda: table.upsert(rows(("e", "z", 2, "again"))),
+    ):
+        step()
+        require_same(table)
+    base = table.read(filters="email = 'new'", query="read_optimized")
+    assert base.to_pylist() == [row for row in table.read(query="read_optimized").to_pylist() if row["email"] == "new"]
+
+
+def test_undone_commits_hide_no_record(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b")))
+    kept = table.savepoint()
+    table.create_index("by_email", on="email")
+    undone = table.upsert(rows(("a", "x", 2, "new"), ("c", "y", 1, "a@b"))).instant
+    assert undone is not None
+    require_same(table)
+    table.rollback(undone)
+    assert table.read(filters="email = 'a@b'")["id"].to_pylist() == ["a"]
+    require_same(table)
+    table.overwrite_partitions(rows(("o", "x", 5, "over")))
+    table.delete(["b"])
+    require_same(table)
+    table.restore(kept)
+    assert sorted(table.read()["id"].to_pylist()) == ["a", "b"]
+    require_same(table)
+
+
+@pytest.mark.parametrize("kind", ["copy_on_write", "merge_on_read"])
+@pytest.mark.parametrize("seed", range(1 * FACTOR))
+def test_indexed_answers_equal_the_scan(tmp_path: Path, kind: str, seed: int) -> None:
+    table, chance = new_table(tmp_path / "t", kind), random.Random(seed)
+
+    def some_rows(count: int) -> pa.Table:
+        ids = chance.sample([*STRINGS[2:], *(f"k{number}" for number in range(20))], count)
+        drawn = [(chance.choice(values) for values in VALUES.values()) for _ in ids]
+        return rows(
+            *((key, chance.choice("xyz"), chance.randrange(9), *row) for key, row in zip(ids, drawn, strict=True))
+        )
+
+    table.upsert(some_rows(12))
+    columns = ["email", chance.choice(["n", "day", "at"])]
+    for column in columns:
+        table.create_index(f"by_{column}", on=column)
+    for _ in range(3):
+        last = table.upsert(some_rows(5)).instant or ""
+        step = chance.choice(
+            [
+                lambda: table.rollback(last),  # noqa: B023  (called at once)
+                table.cluster if kind == "copy_on_write" else table.compact,
+                lambda: table.clean(keep_commits=1),
+                lambda: table.delete(chance.sample(table.read()["id"].to_pylist(), 2)),
+                lambda: table.overwrite_partitions(some_rows(2)),
+            ]
+        )
+        step()
+        require_same(table, *columns)
+
+
+def test_a_dead_follower_loses_nothing(table: Table) -> None:
+    """The next reader brings into the index what its writer could not."""
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b")))
+    table.create_index("by_email", on="email")
+
+    def die(step: Step) -> None:
+        if step is Step.REGISTERED:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        table.upsert(rows(("a", "y", 2, "b"), ("c", "z", 1, "a@b")), on_step=die)
+    again = open_table(table.location)
+    assert sorted(again.get(where={"email": ["b"]})["id"].to_pylist()) == ["a", "b"]
+    require_same(again)
+
+
+def test_later_commits_hide_no_record(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "old"), ("b", "y", 1, "b")))
+    table.create_index("by_email", on="email")
+    scan = table.scan(filters="email = 'old'")
+    open_table(table.location).upsert(rows(("a", "x", 2, "new")))
+    assert scan.to_table()["id"].to_pylist() == ["a"]
+
+
+def test_recreated_indexes_hide_no_record(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "old", 1), ("b", "y", 1, "b", 2)))
+    table.create_index("one", on="email")
+    scan = table.scan(filters="email = 'old'")
+    table.drop_index("one")
+    table.create_index("one", on="n")
+    assert scan.to_table()["id"].to_pylist() == ["a"]
+    assert table.read(filters="n = 2")["id"].to_pylist() == ["b"]
+
+
+def test_savepoints_hide_no_record(table: Table) -> None:
+    """An old version that a savepoint keeps is not taken for the last one before a commit."""
+    table.upsert(rows(("a", "x", 1, "v")))
+    table.savepoint()
+    table.create_index("by_email", on="email")
+    with pytest.MonkeyPatch.context() as patch:
+        # The index falls behind.
+        patch.setattr(RecordTableIndex, "follow_columns", lambda *_: None)
+        for ts, value in ((2, "w"), (3, "v"), (4, "u")):
+            table.upsert(rows(("a", "x", ts, value)))
+            table.clean(keep_commits=1)
+        table.upsert(rows(("a", "x", 5, "v")))
+    assert table.get(where={"email": ["v"]})["id"].to_pylist() == ["a"]
+
+
+def test_lost_stores_are_shown_invalid(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email")
+    with open_store(record_index(table).store.url_beside("by_email")) as store:
+        store.drop()
+    assert [index.state for index in table.indexes()] == [ColumnIndexState.INVALID]
+    assert not table.upsert(rows(("b", "x", 1, "a@b"))).index_behind
+    assert sorted(table.get(where={"email": ["a@b"]})["id"].to_pylist()) == ["a", "b"]
+    assert table.create_index("by_email", on="email").state is ColumnIndexState.VALID
+    require_same(table)
+    table.drop_index("by_email")
+    assert table.indexes() == ()
+
+
+def test_changed_columns_are_shown_invalid(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id")
+    table.upsert(pa.table({"id": ["a"], "n": pa.array([1], pa.int32())}))
+    table.create_index("by_n", on="n")
+    table.upsert(pa.table({"id": ["b"], "n": pa.array([1], pa.int64())}))
+    assert table.indexes()[0].state is ColumnIndexState.VALID
+    assert sorted(table.get(where={"n": [1]})["id"].to_pylist()) == ["a", "b"]
+
+
+def test_impossible_stored_indexes_are_refused(tmp_path: Path, table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    with pytest.raises(InvalidInputError, match="column_stats"):
+        table.create_index("one", on="n", using="column_stats", home="store")
+    with pytest.raises(InvalidInputError, match="attic"):
+        table.create_index("one", on="n", home="attic")
+    table.create_index("one", on="n")
+    with pytest.raises(IndexExistsError, match="columns=n"):
+        table.create_index("one", on="email")
+    files = new_table(tmp_path / "files", index="bloom:")
+    files.upsert(rows(("a", "x", 1, "a@b")))
+    with pytest.raises(UnsupportedTableError, match="no key-value store"):
+        files.create_index("one", on="n", home="store")
+    assert files.indexes() == ()
