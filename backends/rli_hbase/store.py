@@ -29,6 +29,8 @@ class HbaseStore(ControlledStore):
 
     preferred_shards: ClassVar[int] = 64
 
+    finds_in_order: ClassVar[bool] = True
+
     def __init__(self, url: str, client: Client, generation: bytes) -> None:
         super().__init__(url, IndexTable(client, generation))
         self._client = client

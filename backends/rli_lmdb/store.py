@@ -48,6 +48,8 @@ class LmdbStore(Store):
 
     preferred_shards: ClassVar[int] = 64
 
+    finds_in_order: ClassVar[bool] = True
+
     def __init__(self, url: str, index: OpenIndex) -> None:
         self._url = url
         self._index: OpenIndex | None = index

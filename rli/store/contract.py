@@ -91,6 +91,9 @@ class Store(ABC):
     gains_by_threads: ClassVar[bool] = True
     """Whether several threads that look keys up, or write entries, take less time than one does."""
 
+    finds_in_order: ClassVar[bool] = False
+    """Whether ``find`` takes no longer in a large shard than in a small one."""
+
     counts: ClassVar[bool] = True
     """Whether ``stats`` answers without reading all entries."""
 

@@ -19,6 +19,7 @@ from rli.errors import CorruptIndexError, IndexNotFoundError, InvalidKeyError
 from rli.store.contract import Store
 from rli.testing import StoreConformance
 from rli.testing.batches import entries_of, entry, get_all, key_batch, random_keys, scanned, tombstones_of
+from rli.testing.find_cases import found_in
 from tests.support.docker import Service
 from tests.support.hbase_hudi import AnyKeyStore
 from tests.support.services import HBASE_PORT
@@ -84,6 +85,11 @@ class TestHbaseStoreInHudisSchema(TestHbaseStore):
         assert get_all(store, [b"a", b"b", b"c"]) == [entry(2, 1), 0, 0]
         store.put(key_batch([b"b"]), entries_of(4, [9]))
         assert get_all(store, [b"b"]) == [entry(4, 9)]
+
+    def test_found_entries_show_tombstones(self, store: Store) -> None:
+        store.put(key_batch([b"prefix-a", b"prefix-b"]), entries_of(1, [7, 8]))
+        store.put(key_batch([b"prefix-b"]), tombstones_of(2, 1))
+        assert found_in(store, [b"prefix-"], [0]) == {(0, b"prefix-a"): entry(1, 7)}
 
     def test_batch_order_does_not_matter(self, store: Store) -> None:
         keys = random_keys(30, 16, seed=2)

@@ -250,17 +250,25 @@ def _follow_group(rows: _Rows, instant: str | None, item: tuple[FileSlice | None
     after = rows.values.of_slice(new)
     before = _unless_gone(rows.values, old)
     if old is not None and new is not None and instant is not None and COMMIT_TIME in after.column_names:
-        # What the commit has only copied has its entry.
-        is_copied = pc.fill_null(pc.not_equal(after[COMMIT_TIME], instant), False)
-        copied = after["key"].filter(is_copied).combine_chunks()
-        before = before.filter(pc.invert(pc.is_in(before["key"], value_set=copied)))
-        after = after.filter(pc.invert(is_copied))
+        before, after = _without_copied(before, after, instant)
     before, after = (some.filter(some["value"].is_valid()) for some in (before, after))
     went, came = (_paired(some) for some in (before, after))
     rows.remove(before.filter(pc.invert(pc.is_in(went, value_set=came.combine_chunks()))))
     if instant is not None:
         after = after.filter(pc.invert(pc.is_in(came, value_set=went.combine_chunks())))
     rows.put(after)
+
+
+def _without_copied(before: pa.Table, after: pa.Table, instant: str) -> tuple[pa.Table, pa.Table]:
+    """The records that a commit has replaced or removed, and those that it has written: what it has only copied has its entry."""
+    is_copied = pc.fill_null(pc.not_equal(after[COMMIT_TIME], instant), False)
+    written = after.filter(pc.invert(is_copied))
+    is_replaced = pc.is_in(before["key"], value_set=written["key"].combine_chunks())
+    if len(before) == (pc.sum(is_copied).as_py() or 0) + (pc.sum(is_replaced).as_py() or 0):
+        # No record went, so the keys of the copied ones need not be compared.
+        return before.filter(is_replaced), written
+    copied = after["key"].filter(is_copied).combine_chunks()
+    return before.filter(pc.invert(pc.is_in(before["key"], value_set=copied))), written
 
 
 def _unless_gone(values: ColumnValues, file_slice: FileSlice | None) -> pa.Table:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from threading import Lock
 
 import pyarrow as pa
 
 from rli.errors import IndexNotFoundError, RliError
 from rli.index.record.columns.stored_column import StoredColumn
+from rli.index.record.entries.limits import DEFAULT_LIMITS, IndexLimits
 from rli.index.record.table_record_index import TableRecordIndex
 from rli.index.roles import ColumnFacts, IndexesColumns
+from rli.settings import IndexSettings
+from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.tasks import InProcess, TaskRunner
 from rli.view.column_indexes import NamedIndexes
@@ -19,7 +23,12 @@ from rli.view.snapshot import Snapshot
 
 
 class ColumnsBeside(TableRecordIndex, IndexesColumns):
-    """The record index of a table with the indexes of columns beside it: each is in a store of its own."""
+    """The record index of a table with the indexes of columns beside it: each is in a store of its own, opened once."""
+
+    def __init__(self, store: Store, settings: IndexSettings, limits: IndexLimits = DEFAULT_LIMITS) -> None:
+        super().__init__(store, settings, limits)
+        self._opened: dict[str, StoredColumn] = {}
+        self._opening = Lock()
 
     def follow_columns(self, table: TableDefinition, tasks: TaskRunner) -> None:
         failures = list[RliError]()
@@ -52,10 +61,30 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
             return made.build(table, tasks)
 
     def drop_column(self, name: str) -> None:
+        self._forget(name)
         with suppress(IndexNotFoundError), open_store(self.store.url_beside(name)) as store:
             store.drop()
 
+    def close(self) -> None:
+        for name in list(self._opened):
+            self._forget(name)
+        super().close()
+
     @contextmanager
     def _column(self, name: str) -> Iterator[StoredColumn]:
-        with open_store(self.store.url_beside(name)) as store:
-            yield StoredColumn.open(store)
+        """The index of a column; opened anew behind an error, because another one may have taken its place."""
+        with self._opening:
+            column = self._opened.get(name)
+            if column is None or column.is_gone():
+                self._forget(name)
+                column = self._opened[name] = StoredColumn.at(self.store.url_beside(name))
+        try:
+            yield column
+        except RliError:
+            self._forget(name)
+            raise
+
+    def _forget(self, name: str) -> None:
+        column = self._opened.pop(name, None)
+        if column is not None:
+            column.close()

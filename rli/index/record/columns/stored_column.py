@@ -20,6 +20,7 @@ from rli.index.record.sync.result import FollowedState
 from rli.index.record.sync.sync import Sync
 from rli.settings import IndexSettings, StoredSettings
 from rli.store.contract import Store
+from rli.store.registry import open_store
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.urls import without_password
@@ -34,6 +35,7 @@ _SETTINGS: Final = "column"
 """Name of the control record with the settings. It is not that of a record index, so nobody opens one here."""
 
 _SHARDS: Final = 4_096
+"""Of stores that scan a whole shard for a value."""
 
 
 class ColumnSettings(StoredSettings):
@@ -73,7 +75,8 @@ class StoredColumn:
         Raises:
             IndexExistsError: the store holds an index.
         """
-        settings = ColumnSettings(table_id=table_id, column=column, kind=sort_of(kind), shards=_SHARDS)
+        shards = store.preferred_shards if store.finds_in_order else _SHARDS
+        settings = ColumnSettings(table_id=table_id, column=column, kind=sort_of(kind), shards=shards)
         if not store.compare_and_set(_SETTINGS, None, settings.to_json()):
             raise IndexExistsError(
                 f"there is an index already: url={without_password(store.url)}",
@@ -82,20 +85,27 @@ class StoredColumn:
         return cls(store, settings)
 
     @classmethod
-    def open(cls, store: Store) -> Self:
-        """The index in a store.
+    def at(cls, url: str) -> Self:
+        """Open the index at a URL.
 
         Raises:
             IndexNotFoundError: there is none.
             SettingsError: a newer version of rli has made it.
         """
-        content = store.read_control(_SETTINGS)
-        if content is None:
-            raise IndexNotFoundError(
-                f"there is no index of a column here: url={without_password(store.url)}",
-                remedy="make it: rli index create TABLE NAME --on COLUMN --home store",
-            )
-        return cls(store, ColumnSettings.from_json(content))
+        store = open_store(url)
+        try:
+            return cls(store, ColumnSettings.from_json(_settings_in(store)))
+        except RliError:
+            store.close()
+            raise
+
+    def is_gone(self) -> bool:
+        """Whether the index has been dropped since it was opened."""
+        try:
+            self._store.applied_sequence()
+        except IndexNotFoundError:
+            return True
+        return False
 
     @property
     def is_built(self) -> bool:
@@ -204,6 +214,16 @@ def sort_of(kind: pa.DataType) -> str:
     if pa.types.is_integer(kind):
         return "integer"
     return "timestamp" if pa.types.is_timestamp(kind) else "date" if pa.types.is_date(kind) else "string"
+
+
+def _settings_in(store: Store) -> bytes:
+    content = store.read_control(_SETTINGS)
+    if content is None:
+        raise IndexNotFoundError(
+            f"there is no index of a column here: url={without_password(store.url)}",
+            remedy="make it: rli index create TABLE NAME --on COLUMN --home store",
+        )
+    return content
 
 
 def _built(completed: Sequence[str]) -> RecordDraft:
