@@ -200,7 +200,7 @@ class TableReading:
                 still serves as ``since``; or a commit was undone that a reader at this position may have seen. The reader
                 raises it if others remove files before they are read.
             CorruptTableError: a file is lost or damaged.
-            UnsupportedTableError: the table is merge-on-read.
+            UnsupportedTableError: the table has no meta columns, or has rules of merging that rli does not know.
         """
         definition = self._opened.follow()
         choices = ChangeChoices(self._opened.scope, images, columns, filters)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from rli.errors import InstantNotFoundError
 from rli.hudi.timeline.clean_metadata import CleanPlan
 from rli.hudi.timeline.instant import Action, Instant, InstantState
@@ -19,10 +21,8 @@ def require_not_cleaned(current: Snapshot, past: Snapshot) -> None:
     clean, as_of = _last_clean(current.timeline), past.timeline.as_of
     if past.table.properties.is_copy_on_write or clean is None or as_of is None or as_of >= clean.time:
         return
-    layout = current.timeline.layout
-    path = layout.pending_path(clean.time, Action.CLEAN, InstantState.REQUESTED)
-    content = past.table.storage.read_bytes(path)
-    kept = CleanPlan.from_avro(content, path).earliest_kept if content else None
+    plan = _plan_of(current.timeline, clean)
+    kept = None if plan is None else plan.earliest_kept
     if kept is None or as_of < kept:
         raise InstantNotFoundError(
             f"log files of this instant may have been cleaned: instant={as_of} clean={clean.time} first_kept={kept}",
@@ -38,6 +38,29 @@ def cleaned_meanwhile(earlier: Snapshot, current: Snapshot) -> bool:
         and clean is not None
         and (former is None or clean.time > former.time)
     )
+
+
+def files_of_pending_cleans(timeline: Timeline) -> frozenset[str]:
+    """The names of the files that cleans at work delete: some may have gone already.
+
+    Raises:
+        CorruptTableError: the plan of a clean cannot be read; names it.
+    """
+    plans = [_plan_of(timeline, clean) for clean in timeline.pending if clean.action == Action.CLEAN]
+    return frozenset(
+        posixpath.basename(file)
+        for plan in plans
+        if plan is not None
+        for files in plan.files.values()
+        for file in files
+    )
+
+
+def _plan_of(timeline: Timeline, clean: Instant) -> CleanPlan | None:
+    """What a clean deletes; None if nobody says."""
+    path = timeline.layout.pending_path(clean.time, Action.CLEAN, InstantState.REQUESTED)
+    content = timeline.storage.read_bytes(path)
+    return CleanPlan.from_avro(content, path) if content else None
 
 
 def _last_clean(timeline: Timeline) -> Instant | None:

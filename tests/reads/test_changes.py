@@ -19,6 +19,7 @@ from rli import (
     SchemaError,
     Step,
     Table,
+    TableType,
     create_table,
     open_table,
 )
@@ -33,10 +34,13 @@ pytestmark = pytest.mark.invariant("P48")
 Told = tuple[str, str, str, float]
 
 
-@pytest.fixture(params=[6, 9])
+@pytest.fixture(
+    params=[(version, kind) for version in (6, 9) for kind in TableType], ids=lambda case: f"{case[1]}-{case[0]}"
+)
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
-    """An empty table of either layout of the timeline."""
-    return new_table(tmp_path / "table", version=request.param)
+    """An empty table of either layout of the timeline, and of either type."""
+    version, kind = request.param
+    return new_table(tmp_path / "table", version=version, table_type=kind)
 
 
 def new_table(location: Path, index: str = "global-simple:", version: int = 9, **settings: Any) -> Table:
@@ -260,8 +264,16 @@ def first_readable(error: pytest.ExceptionInfo[InstantNotFoundError]) -> str:
     return str(error.value).partition("first_readable=")[2].partition(";")[0]
 
 
+def write_versions(table: Table, number: int) -> list[str]:
+    """Versions of a record, one by each commit; a clean may remove the first two."""
+    instants = [write(table, ("a", "x", version, float(version))) for version in range(2)]
+    if table.info().table_type is TableType.MERGE_ON_READ:
+        table.compact()
+    return [*instants, *(write(table, ("a", "x", version, float(version))) for version in range(2, number))]
+
+
 def test_cleaned_ranges_name_what_is_left(table: Table) -> None:
-    instants = [write(table, ("a", "x", number, float(number))) for number in range(6)]
+    instants = write_versions(table, 6)
     table.clean(keep_commits=2)
     with pytest.raises(InstantNotFoundError, match="files of commits were cleaned") as error:
         table.changes()
@@ -311,8 +323,7 @@ def test_readers_are_told_of_restores(table: Table) -> None:
 
 
 def test_files_removed_meanwhile_are_named(table: Table) -> None:
-    for number in range(4):
-        write(table, ("a", "x", number, float(number)))
+    write_versions(table, 4)
     reader = table.changes()
     table.clean(keep_commits=1)
     with pytest.raises(InstantNotFoundError, match="others have removed a file"):

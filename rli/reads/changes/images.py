@@ -19,10 +19,12 @@ from rli.filters.predicates import columns_of
 from rli.hudi.meta_columns import with_meta_columns
 from rli.hudi.partition_values import partition_values
 from rli.hudi.properties import Key
-from rli.model import ChangeImages, ChangeType
+from rli.model import ChangeImages, ChangeType, FileGroupId
 from rli.reads.changes.completions import CompletedWrite
-from rli.reads.changes.moves import keys_of, written_keys_of
+from rli.reads.changes.moves import is_of
 from rli.reads.changes.planning import GroupDelta, no_keys
+from rli.reads.changes.sides import Side, sides
+from rli.view.diff import undone_writes
 from rli.view.file_slices import FileSlice
 from rli.view.scan import wanted_columns
 from rli.view.selection import Selection
@@ -123,24 +125,16 @@ class ChangeRequest:
         """
         slices = [one for one in (group.before, group.after) if one is not None]
         with _naming_removed(self.snapshot, slices):
-            before, after = _classified(self.snapshot, write.time, group, self.images)
+            before, after = _classified(sides(self.snapshot, group), write.time, group, self.images)
             if former:
-                yield from self._images_of(write, group.before, before)
+                yield from self._images_of(write, group, before)
             if new:
-                yield from self._images_of(write, group.after, after)
+                yield from self._images_of(write, group, after)
 
-    def _images_of(
-        self, write: CompletedWrite, file_slice: FileSlice | None, types: NDArray[np.int8]
-    ) -> Iterator[pa.RecordBatch]:
-        positions = np.flatnonzero(types != _NOTHING)
-        if file_slice is None or not len(positions):
-            return
-        told = types[positions]
-        with self.snapshot.reader(file_slice) as reader:
-            for part in reader.records_at(positions, self._read_schema):
-                found = self._with_partition(part, file_slice)
-                kinds, told = told[: len(found)], told[len(found) :]
-                yield from self._result(write, found, kinds)
+    def _images_of(self, write: CompletedWrite, group: GroupDelta, found: _Classified) -> Iterator[pa.RecordBatch]:
+        positions = np.flatnonzero(found.types != _NOTHING)
+        for part, places in found.side.records(found.keys, positions, self._read_schema):
+            yield from self._result(write, self._with_partition(part, group.group), found.types[places])
 
     def _result(self, write: CompletedWrite, found: pa.Table, types: NDArray[np.int8]) -> Iterator[pa.RecordBatch]:
         rows = found.append_column(CHANGE_TYPE, pa.array(_TYPES).take(pa.array(types)))
@@ -167,12 +161,12 @@ class ChangeRequest:
             return full
         return reduced
 
-    def _with_partition(self, rows: pa.Table, file_slice: FileSlice) -> pa.Table:
+    def _with_partition(self, rows: pa.Table, group: FileGroupId) -> pa.Table:
         """The records with the columns that the table leaves out of its files, because the partition path tells them."""
         properties = self.snapshot.table.properties
         if not properties.is_set(Key.DROP_PARTITION_COLUMNS):
             return rows
-        values = partition_values(properties, rows.schema, file_slice.group.partition_path)
+        values = partition_values(properties, rows.schema, group.partition_path)
         for name, value in values.items():
             place = rows.schema.get_field_index(name)
             rows = rows.set_column(place, rows.schema.field(place), pa.repeat(value, len(rows)))
@@ -186,7 +180,7 @@ def _naming_removed(snapshot: Snapshot, slices: Sequence[FileSlice]) -> Iterator
         yield
     except (CorruptTableError, OSError) as error:
         gone = [one for one in slices if not snapshot.slices.has_files(one)]
-        if gone and not told_of_now(snapshot.table.reloaded(), partial(_shows_any, gone)):
+        if gone and not told_of_now(snapshot.table.reloaded(), partial(_shows_any, snapshot, gone)):
             raise InstantNotFoundError(
                 f"others have removed a file of these changes since they were planned: table={snapshot.table.location} "
                 f"partition={gone[0].group.partition_path} file_id={gone[0].group.file_id} instant={gone[0].instant}",
@@ -195,8 +189,10 @@ def _naming_removed(snapshot: Snapshot, slices: Sequence[FileSlice]) -> Iterator
         raise
 
 
-def _shows_any(slices: Sequence[FileSlice], now: Snapshot) -> bool:
+def _shows_any(planned: Snapshot, slices: Sequence[FileSlice], now: Snapshot) -> bool:
     """Whether any of some slices are those that the table shows now, so that nobody may have removed them."""
+    if undone_writes(now.timeline, planned.timeline.write_times):
+        return False
     live = now.slices.of_groups({one.group for one in slices})
     timeline = now.timeline
     return any(
@@ -215,19 +211,31 @@ def _images(given: ChangeImages | str) -> ChangeImages:
         ) from None
 
 
+@dataclass(frozen=True)
+class _Classified:
+    """One side of a file group: the keys (shape (n,)), and what each record is: a position in ``_TYPES``, or nothing (shape (n,))."""
+
+    side: Side
+    keys: pa.Array
+    types: NDArray[np.int8]
+
+
 def _classified(
-    snapshot: Snapshot, instant: str, group: GroupDelta, images: ChangeImages
-) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """What each record of a file group is, before a commit and after it: a position in ``_TYPES``, or nothing.
+    compared: tuple[Side, Side], instant: str, group: GroupDelta, images: ChangeImages
+) -> tuple[_Classified, _Classified]:
+    """What each record of a file group is, before a commit and after it.
 
     The keys before the commit are read, and compared, only as far as the commit may have added or removed some.
     """
     both = images is ChangeImages.BOTH
-    keys, is_written = no_keys(), pa.array([], pa.bool_())
-    if group.after is not None:
-        keys, is_written = written_keys_of(snapshot, group.after, instant)
     needs_before = group.before is not None and (group.adds or group.removes or both)
-    known = keys_of(snapshot, group.before) if group.before is not None and needs_before else no_keys()
+    known, known_times = compared[0].written_keys() if needs_before else (no_keys(), no_keys())
+    keys, times = compared[1].written_keys()
+    is_written = is_of(times, instant)
+    if group.appended and group.adds:
+        # A delete that readers compare with log files alone may bring an older record of its key back.
+        former = known_times.take(pc.index_in(keys, value_set=known))
+        is_written = pc.or_(is_written, pc.fill_null(pc.not_equal(times, former), False))
     is_held = _is_among(keys, known) if group.adds else np.ones(len(keys), np.bool_)
     after = np.full(len(keys), _NOTHING, np.int8)
     after[~is_held & ~_is_among(keys, group.carried)] = _INSERT
@@ -238,7 +246,7 @@ def _classified(
     if group.removes:
         elsewhere = _is_among(known, group.moved) | _is_among(known, group.carried)
         before[~_is_among(known, keys) & ~elsewhere] = _DELETE
-    return before, after
+    return _Classified(compared[0], known, before), _Classified(compared[1], keys, after)
 
 
 def _is_among(keys: pa.Array, others: pa.Array) -> NDArray[np.bool_]:

@@ -19,8 +19,8 @@ from rli.file_group.journal_list import load_journals
 from rli.locations import named_groups
 from rli.model import FileGroupId, Scope
 from rli.reads.changes.planning import CommitDelta, GroupDelta, no_keys
+from rli.reads.changes.sides import sides
 from rli.tasks import InThreads
-from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
 
@@ -109,8 +109,9 @@ def _gone(snapshot: Snapshot, delta: GroupDelta) -> pa.Array:
     """The keys that a file group held before a commit, and not after it."""
     if delta.before is None:
         return no_keys()
-    before = keys_of(snapshot, delta.before)
-    return before if delta.after is None else _without(before, keys_of(snapshot, delta.after))
+    before, after = sides(snapshot, delta)
+    keys = before.keys()
+    return keys if delta.after is None else _without(keys, after.keys())
 
 
 def _arrivals(
@@ -119,23 +120,18 @@ def _arrivals(
     """The keys that a file group holds after a commit, and not before it, of those that went from somewhere."""
     if delta.after is None or not len(left[_cell(delta, scope)]):
         return _Arrivals(no_keys(), no_keys())
-    keys, is_written = written_keys_of(snapshot, delta.after, instant)
+    before, after = sides(snapshot, delta)
+    keys, times = after.written_keys()
+    is_written = is_of(times, instant)
     came = pc.is_in(keys, value_set=left[_cell(delta, scope)])
     if delta.before is not None:
-        came = pc.and_(came, pc.invert(pc.is_in(keys, value_set=keys_of(snapshot, delta.before))))
+        came = pc.and_(came, pc.invert(pc.is_in(keys, value_set=before.keys())))
     return _Arrivals(keys.filter(pc.and_(came, is_written)), keys.filter(pc.and_(came, pc.invert(is_written))))
 
 
-def keys_of(snapshot: Snapshot, file_slice: FileSlice) -> pa.Array:
-    """The record keys of a file slice in the order of its rows."""
-    return pa.concat_arrays([no_keys(), *(keys for keys, _ in snapshot.written_keys(file_slice))])
-
-
-def written_keys_of(snapshot: Snapshot, file_slice: FileSlice, instant: str) -> tuple[pa.Array, pa.Array]:
-    """The record keys of a file slice in the order of its rows, and which of its records a commit has written."""
-    parts = list(snapshot.written_keys(file_slice))
-    times = pa.concat_arrays([pa.array([], pa.bool_()), *(pc.equal(times, instant) for _, times in parts)])
-    return pa.concat_arrays([no_keys(), *(keys for keys, _ in parts)]), pc.fill_null(times, False)
+def is_of(times: pa.Array, instant: str) -> pa.Array:
+    """Which of some records a commit has written, by the commits that they name."""
+    return pc.fill_null(pc.equal(times, instant), False)
 
 
 def _among(keys: pa.Array, others: pa.Array) -> pa.Array:

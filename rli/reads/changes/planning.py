@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import takewhile
+import posixpath
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 
 import pyarrow as pa
 
 from rli.errors import CorruptTableError, InstantNotFoundError
-from rli.hudi.table_features import require_copy_on_write
-from rli.hudi.timeline.commit_metadata import CLUSTER
+from rli.hudi.file_names import LogFileName
+from rli.hudi.timeline.commit_metadata import CLUSTER, COMPACT, WriteStat
 from rli.model import FileGroupId
 from rli.reads.changes.completions import CompletedWrite, Completions
 from rli.reads.changes.ranges import Bound, CommitRange, first_not_archived, require_not_undone
+from rli.reads.changes.slices_around import StoredSlices
+from rli.view.cleaned_logs import cleaned_meanwhile
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import FileSlice
+from rli.view.file_slices import DataFile, FileSlice
 from rli.view.history import moved_records
 from rli.view.lost_files import require_all_files
 from rli.view.second_look import read_again
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
-_REWRITES: Final = frozenset([CLUSTER, "COMPACT", "LOG_COMPACT", "BUCKET_RESCALE"])
+_REWRITES: Final = frozenset([CLUSTER, COMPACT, "LOG_COMPACT", "BUCKET_RESCALE"])
 """Hudi's names of operations that change where records are, and no record."""
 
 _FEW_PARTITIONS: Final = 100
@@ -43,9 +44,11 @@ class GroupDelta:
     Attributes:
         group: the file group.
         before: its slice before the commit; None if it was not there.
-        after: its slice after the commit; None if it is not there any more.
+        after: its slice after the commit; None if it is not there any more. The log files of the commit alone, if each of their records
+            takes the place of one that was there.
         adds: whether the commit may have brought keys into the file group.
         removes: whether it may have taken keys out of it.
+        appended: the log files of the commit, which name the keys that may have changed; none if it has written a base file.
         moved: keys of records that came from another file group, or went to another one, and were written by the commit.
         carried: likewise, of records that the commit did not change.
     """
@@ -55,6 +58,7 @@ class GroupDelta:
     after: FileSlice | None
     adds: bool = True
     removes: bool = True
+    appended: tuple[DataFile, ...] = ()
     moved: pa.Array = field(default_factory=no_keys, repr=False, compare=False)
     carried: pa.Array = field(default_factory=no_keys, repr=False, compare=False)
 
@@ -99,9 +103,8 @@ def plan_range(table: TableDefinition, since: object, until: object) -> RangePla
     Raises:
         InstantNotFoundError: commits of the range were archived, their files cleaned, or a commit before it was undone.
         CorruptTableError: a file of the present state is lost, or a commit cannot be read.
-        UnsupportedTableError: the table is merge-on-read.
+        UnsupportedTableError: nobody tells when the commits completed.
     """
-    require_copy_on_write(table.properties, "tell their changes")
     return read_again(table, lambda table: _planned(table, since, until))
 
 
@@ -118,7 +121,8 @@ def _planned(table: TableDefinition, since: object, until: object) -> RangePlan:
         writes = list(begin.of_writes(completions))
         commits = planning.commits(writes)
         # What was removed before it could be listed is told by a timeline that is loaded after that.
-        if completions.is_overtaken(table, table.load_timeline()):
+        later = table.load_timeline()
+        if completions.is_overtaken(table, later) or cleaned_meanwhile(snapshot, replace(snapshot, timeline=later)):
             continue
         planning.require_none_lost()
         unreadable = planning.last_unreadable or first
@@ -133,6 +137,7 @@ class _Planning:
     def __init__(self, snapshot: Snapshot, completions: Completions) -> None:
         self._snapshot = snapshot
         self._completions = completions
+        self._stored = StoredSlices(completions, [])
         self.last_unreadable: CompletedWrite | None = None
 
     def commits(self, writes: Sequence[CompletedWrite]) -> tuple[CommitDelta, ...]:
@@ -140,8 +145,10 @@ class _Planning:
         changes = [(write, self._snapshot.change(write.instant)) for write in writes]
         changes = [(write, change) for write, change in changes if change.operation.upper() not in _REWRITES]
         _require_in_order(changes)
-        stored = self._stored({group for _, change in changes for group in change.groups})
-        found = [self._commit(write, change, stored) for write, change in changes]
+        self._stored = StoredSlices(
+            self._completions, self._listed({group for _, it in changes for group in it.groups})
+        )
+        found = [self._commit(write, change) for write, change in changes]
         return tuple(commit for commit in found if commit.groups)
 
     def require_none_lost(self) -> None:
@@ -149,38 +156,18 @@ class _Planning:
         if self.last_unreadable is not None:
             require_all_files(self._snapshot)
 
-    def _stored(self, groups: Iterable[FileGroupId]) -> Mapping[FileGroupId, Mapping[str, FileSlice]]:
-        """The stored versions of some file groups by their instants."""
+    def _listed(self, groups: Iterable[FileGroupId]) -> list[FileSlice]:
+        """The stored files of the partitions of some file groups."""
         paths = {group.partition_path for group in groups}
-        listed = self._snapshot.slices.all_versions(paths if len(paths) <= _FEW_PARTITIONS else None)
-        found: dict[FileGroupId, dict[str, FileSlice]] = defaultdict(dict)
-        for file_slice in listed:
-            found[file_slice.group][file_slice.instant] = file_slice
-        return found
+        return self._snapshot.slices.all_versions(paths if len(paths) <= _FEW_PARTITIONS else None)
 
-    def _commit(
-        self, write: CompletedWrite, change: TableChange, stored: Mapping[FileGroupId, Mapping[str, FileSlice]]
-    ) -> CommitDelta:
-        groups = []
+    def _commit(self, write: CompletedWrite, change: TableChange) -> CommitDelta:
+        stats: dict[FileGroupId, list[WriteStat]] = {}
         for stat in change.stats:
-            versions = stored.get(stat.group, {})
-            before = None if stat.previous_instant is None else versions.get(stat.previous_instant)
-            after = versions.get(write.time)
-            if after is None or (before is None and stat.previous_instant is not None):
-                self._note_unreadable(write)
-            # The counts of other engines need not be exact.
-            is_counted = change.is_native and before is not None
-            groups.append(
-                GroupDelta(
-                    stat.group,
-                    before,
-                    after,
-                    adds=not is_counted or stat.inserts > 0,
-                    removes=not is_counted or stat.deletes > 0,
-                )
-            )
+            stats.setdefault(stat.group, []).append(stat)
+        groups = [self._written(write, change, some) for some in stats.values()]
         for group in sorted(change.replaced):
-            before = self._version_before(write, stored.get(group, {}))
+            before = self._stored.before(write, group)
             if before is None:
                 self._note_unreadable(write)
             groups.append(GroupDelta(group, before, None))
@@ -192,19 +179,36 @@ class _Planning:
             moves=moved_records(change),
         )
 
+    def _written(self, write: CompletedWrite, change: TableChange, stats: Sequence[WriteStat]) -> GroupDelta:
+        found = self._stored.around(write, stats)
+        before, after = found.before, found.after
+        if after is None or not all(self._is_built_on(before, stat) for stat in stats):
+            self._note_unreadable(write)
+        # The counts of other engines need not be exact.
+        is_counted = change.is_native and before is not None
+        adds = not is_counted or any(stat.inserts for stat in stats)
+        removes = not is_counted or any(stat.deletes for stat in stats)
+        if found.appended and after is not None and not adds:
+            # rli appends only records that take the place of stored ones.
+            after = replace(after, base=None, logs=found.appended)
+        return GroupDelta(stats[0].group, before, after, adds, removes, found.appended)
+
+    def _is_built_on(self, before: FileSlice | None, stat: WriteStat) -> bool:
+        """Whether a slice is the one that a commit has changed, as far as the commit tells."""
+        if stat.appended_to is None:
+            built_on = stat.previous_instant
+            return built_on is None or (before is not None and before.instant == built_on)
+        if before is not None and before.base is not None:
+            return True
+        # Without a base file, the log files are all that there was, and the first of them has new records.
+        named = LogFileName.parse(posixpath.basename(stat.path)).instant
+        if stat.appended_to.base_file or named in self._stored.compactions:
+            return False
+        return before is not None or bool(stat.inserts) or not (stat.update_writes or stat.deletes)
+
     def _note_unreadable(self, write: CompletedWrite) -> None:
         # They come in the order of their completion.
         self.last_unreadable = write
-
-    def _version_before(self, write: CompletedWrite, versions: Mapping[str, FileSlice]) -> FileSlice | None:
-        """The newest version of a file group that was there when a write replaced it."""
-        timeline = self._snapshot.timeline
-        earlier = {other.time for other in self._earlier(write)}
-        times = [time for time in versions if time in earlier or timeline.is_archived(time)]
-        return versions[max(times)] if times else None
-
-    def _earlier(self, write: CompletedWrite) -> Iterator[CompletedWrite]:
-        return takewhile(lambda other: other != write, self._completions.writes)
 
 
 def _require_in_order(changes: Sequence[tuple[CompletedWrite, TableChange]]) -> None:

@@ -141,7 +141,9 @@ class ChangePiece:
 
     @property
     def size(self) -> int:
-        """Bytes of the slices that are compared."""
+        """Bytes of the slices that are compared, or of the log files that name the keys."""
+        if self.group.appended:
+            return sum(log.size for log in self.group.appended)
         return sum(one.size for one in (self.group.before, self.group.after) if one is not None)
 
     def rows(self, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
