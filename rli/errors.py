@@ -92,6 +92,10 @@ class RecordExistsError(InvalidInputError):
     """A record was to be inserted whose key the table holds, while ``on_existing="fail"``."""
 
 
+class RepeatedValueError(InvalidInputError):
+    """A second record was to have a value of a column whose index allows one record for each value."""
+
+
 class TransactionMismatchError(InvalidInputError):
     """The transaction of a write was committed with another request, or a transaction of a greater number was."""
 

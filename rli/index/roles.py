@@ -6,7 +6,7 @@ A caller that needs a role asks ``isinstance(index, Role)``, and says itself wha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from rli.store.contract import Store
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
 
 
 class KeptInStore(ABC):
@@ -62,6 +63,23 @@ class ColumnFacts:
     is_built: bool
     is_of_table: bool
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnpublishedWrite:
+    """A write that is about to be published.
+
+    Attributes:
+        snapshot: the state before it.
+        instant: of the write.
+        change: what it changes; its files are not in the table yet.
+        schema: of the records after it, without meta columns.
+    """
+
+    snapshot: Snapshot
+    instant: str
+    change: TableChange
+    schema: pa.Schema
 
 
 class IndexesColumns(ABC):
@@ -119,6 +137,32 @@ class IndexesColumns(ABC):
         Raises:
             CorruptTableError: a file is lost or damaged.
             SettingsError: the store can have no other one beside it.
+        """
+
+    @abstractmethod
+    def require_unique(self, write: UnpublishedWrite, locate: Callable[[pa.Array], pa.Table]) -> None:
+        """Pass a write after which no two records have one value of a column with a unique index. The caller holds the lease.
+
+        Args:
+            write: the write.
+            locate: where record keys are in the state before it: ``LOCATION_SCHEMA``.
+
+        Raises:
+            RepeatedValueError: two records would have one.
+            IndexNotReadyError: the index is lost, or cannot tell.
+        """
+
+    @abstractmethod
+    def require_no_repeats(self, name: str, column: str, snapshot: Snapshot) -> None:
+        """Pass a table of which no two records have one value of a column. The caller holds the lease.
+
+        Args:
+            name: of the index.
+            column: its column.
+            snapshot: the table.
+
+        Raises:
+            RepeatedValueError: two have.
         """
 
     @abstractmethod

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
-from rli.errors import IndexExistsError, IndexNotFoundError, InvalidInputError
+from rli.errors import IndexExistsError, IndexNotFoundError, InvalidInputError, RepeatedValueError
 from rli.publication.fence import Fence
 from rli.services.column_indexes import forget_index, name_index, partitions_for, partitions_without
 from rli.services.metadata_births import NewPartitions
@@ -16,7 +16,7 @@ from rli.table.births import METADATA_SERVICE, OnProgress
 from rli.table.metadata_of_table import build_partitions, status_of
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
-from rli.table.stored_columns import build, home_of, in_stores, remove, require_possible
+from rli.table.stored_columns import build, home_of, in_stores, remove, require_no_repeats, require_possible
 from rli.view.column_indexes import (
     ColumnIndex,
     ColumnIndexState,
@@ -68,7 +68,19 @@ class IndexesOnColumns:
         named = NamedIndex(using=index.using, column=index.column, is_owner=True, home=IndexHome.STORE)
         self._name(name, index, named, timeout)
         build(name, index.column, self._opened)
+        if index.is_unique:
+            self._keep_unique(name, named.model_copy(update={"is_unique": True}), timeout)
         return self._require(name)
+
+    def _keep_unique(self, name: str, named: NamedIndex, timeout: float | None) -> None:
+        """Allow each value once from now on; if two records have one, the index goes."""
+        try:
+            with self._service(timeout) as (_, fence):
+                require_no_repeats(name, named.column, fence.table.reloaded(), self._opened)
+                name_index(name, named, fence)
+        except RepeatedValueError:
+            self.drop(name, timeout)
+            raise
 
     def _name(self, name: str, index: WantedIndex, named: NamedIndex, timeout: float | None) -> None:
         with self._service(timeout) as (_, fence):

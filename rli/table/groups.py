@@ -200,7 +200,7 @@ class TableGroups:
         """As ``index.relocate``."""
         return self.index.relocate(also=also)
 
-    def create_index(
+    def create_index(  # noqa: PLR0913  (the choices of an index)
         self,
         name: str,
         on: str,
@@ -208,6 +208,7 @@ class TableGroups:
         *,
         expression: str | None = None,
         home: IndexHome | str | None = None,
+        unique: bool = False,
         wait: bool = True,
         timeout: float | None = None,
         on_progress: Callable[[int, int], None] = lambda _, __: None,
@@ -226,6 +227,8 @@ class TableGroups:
                 the expression use them. Parts of times are those of the UTC clock. None for the column itself.
             home: of a secondary index: "metadata" for the metadata table, with its record index, in tables of version 9; "store" for
                 the key-value store of the table's index. By default the first of the two that the table can have.
+            unique: refuse commits after which two records have one value of the column; of secondary indexes in a store. Records
+                with null are not compared.
             wait: True: the call returns when the index is valid.
             timeout: as for ``clean``.
             on_progress: as for ``metadata.enable``.
@@ -244,10 +247,11 @@ class TableGroups:
             IndexExistsError: the table has another index of this name.
             InvalidInputError: rli makes no such index.
             SchemaError: there is no such column, or it is nested.
+            RepeatedValueError: two records have one value already.
             UnsupportedTableError: a secondary index is wanted, and the table can have none.
             RliError: otherwise as for ``metadata.enable``.
         """
-        index = replace(possible_index(on, using, expression, wait=wait), home=possible_home(home))
+        index = replace(possible_index(on, using, expression, wait=wait), home=possible_home(home), is_unique=unique)
         return IndexesOnColumns(self._opened).create(name, index, timeout, on_progress)
 
     def indexes(self) -> tuple[ColumnIndex, ...]:

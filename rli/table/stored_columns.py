@@ -14,7 +14,8 @@ from rli.model import Scope
 from rli.table.opened import OpenTable
 from rli.tasks import InThreads
 from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexHome, IndexUse, NamedIndexes, WantedIndex
-from rli.view.snapshot import told_of_now
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot, told_of_now
 
 _FIRST_VERSION_OF_SECONDARY: Final = 9
 
@@ -25,6 +26,13 @@ def home_of(wanted: WantedIndex, table: OpenTable) -> IndexHome:
     Raises:
         InvalidInputError: the caller wants an index in a store that only the metadata table has.
     """
+    if wanted.is_unique and (wanted.using is not IndexUse.SECONDARY or wanted.home is IndexHome.METADATA):
+        raise InvalidInputError(
+            f"values are kept unique by a secondary index in a store alone: using={wanted.using} home={wanted.home}",
+            remedy="choose using='secondary' and home='store', or leave out unique",
+        )
+    if wanted.is_unique:
+        return IndexHome.STORE
     if wanted.using is not IndexUse.SECONDARY:
         if wanted.home is IndexHome.STORE:
             raise InvalidInputError(
@@ -75,6 +83,17 @@ def build(name: str, column: str, table: OpenTable) -> None:
         index.follow_columns(definition, InThreads())
 
 
+def require_no_repeats(name: str, column: str, definition: TableDefinition, table: OpenTable) -> None:
+    """Pass a table of which no two records have one value of a column. The caller holds the lease.
+
+    Raises:
+        RepeatedValueError: two have.
+    """
+    index = table.index
+    if isinstance(index, IndexesColumns):
+        index.require_no_repeats(name, column, Snapshot.now(definition))
+
+
 def remove(name: str, table: OpenTable) -> None:
     """Remove an index from the store."""
     index = table.index
@@ -94,7 +113,15 @@ def in_stores(table: OpenTable) -> Iterator[ColumnIndex]:
         if facts is not None and facts.is_of_table:
             state = ColumnIndexState.VALID if facts.is_built else ColumnIndexState.BUILDING
         yield ColumnIndex(
-            name, index.using, (index.column,), state, "", 0 if facts is None else facts.bytes, home=IndexHome.STORE
+            name,
+            index.using,
+            (index.column,),
+            state,
+            "",
+            0 if facts is None else facts.bytes,
+            None,
+            IndexHome.STORE,
+            index.is_unique,
         )
 
 

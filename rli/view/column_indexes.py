@@ -94,12 +94,14 @@ class WantedIndex:
         column: that it is of.
         expression: over the column, in the grammar of filters; None for the column itself.
         home: where it is to be kept; None for the place that suits the table.
+        is_unique: whether no two records may have one value.
     """
 
     using: IndexUse
     column: str
     expression: str | None = None
     home: IndexHome | None = None
+    is_unique: bool = False
 
     def is_like(self, other: ColumnIndex) -> bool:
         """Whether an index is what the caller asks for."""
@@ -108,7 +110,7 @@ class WantedIndex:
             and other.expression is not None
             and parsed(self.expression) == parsed(other.expression)
         )
-        return is_same and (other.using, other.columns) == (self.using, (self.column,))
+        return is_same and (other.using, other.columns, other.is_unique) == (self.using, (self.column,), self.is_unique)
 
 
 class NamedIndex(BaseModel):

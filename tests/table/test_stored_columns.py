@@ -14,8 +14,10 @@ from rli import (
     ColumnIndexState,
     IndexExistsError,
     IndexHome,
+    IndexNotReadyError,
     InvalidInputError,
     PruningStep,
+    RepeatedValueError,
     Step,
     Table,
     UnsupportedTableError,
@@ -264,3 +266,73 @@ def test_impossible_stored_indexes_are_refused(tmp_path: Path, table: Table) -> 
     with pytest.raises(UnsupportedTableError, match="no key-value store"):
         files.create_index("one", on="n", home="store")
     assert files.indexes() == ()
+
+
+@pytest.mark.parametrize("kind", ["copy_on_write", "merge_on_read"])
+def test_unique_values_are_kept_unique(tmp_path: Path, kind: str) -> None:
+    table = new_table(tmp_path / "t", kind)
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b"), ("c", "x", 1, None), ("d", "y", 1, None)))
+    made = table.create_index("by_email", on="email", unique=True)
+    assert (made.is_unique, made.home) == (True, IndexHome.STORE)
+    refused: list[Callable[[], object]] = [
+        lambda: table.upsert(rows(("e", "z", 1, "a@b"))),
+        lambda: table.upsert(rows(("b", "y", 2, "a@b"))),
+        # A move.
+        lambda: table.upsert(rows(("b", "z", 2, "a@b"))),
+        lambda: table.insert(rows(("e", "z", 1, "new"), ("f", "x", 1, "new"))),
+        lambda: table.update_where("id = 'b'", {"email": "'a@b'", "ts": "ts + 1"}),
+    ]
+    before = table.read().to_pylist()
+    for write in refused:
+        with pytest.raises(RepeatedValueError, match="by_email"):
+            write()
+        assert table.read().to_pylist() == before
+    allowed: list[Callable[[], object]] = [
+        # The same record again, a swap, a value that its record gives up, nulls.
+        lambda: table.upsert(rows(("a", "z", 2, "a@b"))),
+        lambda: table.upsert(rows(("a", "z", 3, "b"), ("b", "y", 3, "a@b"))),
+        lambda: table.upsert(rows(("c", "x", 3, None), ("b", "y", 4, "given up"))),
+        lambda: table.insert(rows(("e", "z", 1, "a@b"))),
+        lambda: table.delete(["e"]),
+        lambda: table.insert(rows(("f", "x", 1, "a@b"))),
+        table.cluster if kind == "copy_on_write" else table.compact,
+        lambda: table.overwrite_partitions(rows(("o", "x", 9, "a@b"))),
+    ]
+    for write in allowed:
+        write()
+    values = [row["email"] for row in table.read().to_pylist() if row["email"] is not None]
+    assert len(values) == len({*values})
+    require_same(table)
+
+
+def test_one_of_two_writers_wins(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email", unique=True)
+
+    def other(step: Step) -> None:
+        if step is Step.WRITTEN and open_table(table.location).read(filters="id = 'f'").num_rows == 0:
+            open_table(table.location).upsert(rows(("f", "q", 1, "new")))
+
+    with pytest.raises(RepeatedValueError, match="'new', 'f'"):
+        table.upsert(rows(("e", "z", 1, "new")), on_step=other)
+    assert table.get(where={"email": ["new"]})["id"].to_pylist() == ["f"]
+
+
+def test_repeated_values_refuse_the_index(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "a@b")))
+    with pytest.raises(RepeatedValueError, match="a@b"):
+        table.create_index("by_email", on="email", unique=True)
+    assert table.indexes() == ()
+    with pytest.raises(InvalidInputError, match="home='store'"):
+        table.create_index("by_email", on="email", unique=True, home="metadata")
+
+
+def test_lost_unique_indexes_refuse_commits(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email", unique=True)
+    with open_store(record_index(table).store.url_beside("by_email")) as store:
+        store.drop()
+    with pytest.raises(IndexNotReadyError, match="by_email"):
+        open_table(table.location).upsert(rows(("b", "x", 1, "a@b")))
+    table.drop_index("by_email")
+    assert table.upsert(rows(("b", "x", 1, "a@b"))).inserted == 1

@@ -44,6 +44,7 @@ def add_column_commands(group: typer.Typer) -> None:
         create,
         "rli index create trips by_rider --on rider",
         "rli index create trips by_rider --on rider --home store",
+        "rli index create users by_email --on email --unique",
         "rli index create trips by_fare --on fare --using column_stats",
         'rli index create trips by_hour --on ts --expr "hour(ts)"',
         "rli index create trips by_id --on id --using bloom_filters --json",
@@ -82,6 +83,12 @@ def create(
             show_default=False,
         ),
     ] = None,
+    unique: Annotated[
+        bool,
+        typer.Option(
+            "--unique", help="Refuse commits after which two records have one value; of secondary indexes in a store."
+        ),
+    ] = False,
     expression: Annotated[
         str | None,
         typer.Option(
@@ -111,6 +118,7 @@ def create(
             using,
             expression=expression,
             home=home,
+            unique=unique,
             wait=not in_background,
             timeout=timeout,
             on_progress=on_progress,

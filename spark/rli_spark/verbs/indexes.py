@@ -51,12 +51,15 @@ def create_index(  # noqa: PLR0913  (the choices of an index)
     *,
     expression: str | None = None,
     home: IndexHome | str | None = None,
+    unique: bool = False,
     wait: bool = True,
     timeout: float | None = None,
 ) -> ColumnIndex:
     """Make an index on a column; see ``Table.create_index``. The driver builds it, from the files of the table."""
     require_session_and_table(spark, table)
-    return table.create_index(name, on, using, expression=expression, home=home, wait=wait, timeout=timeout)
+    return table.create_index(
+        name, on, using, expression=expression, home=home, unique=unique, wait=wait, timeout=timeout
+    )
 
 
 def verify_index(spark: SparkSession, table: Table, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:

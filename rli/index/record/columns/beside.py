@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 
 import pyarrow as pa
 
-from rli.errors import IndexNotFoundError, RliError
+from rli.errors import IndexNotFoundError, IndexNotReadyError, RliError
 from rli.index.record.columns.stored_column import StoredColumn
+from rli.index.record.columns.unique import UniqueValues, require_no_repeats
 from rli.index.record.entries.limits import DEFAULT_LIMITS, IndexLimits
 from rli.index.record.table_record_index import TableRecordIndex
-from rli.index.roles import ColumnFacts, IndexesColumns
+from rli.index.roles import ColumnFacts, IndexesColumns, UnpublishedWrite
 from rli.settings import IndexSettings
 from rli.store.contract import Store
 from rli.store.registry import open_store
@@ -59,6 +60,21 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         with open_store(self.store.url_beside(name), create=True) as store:
             made = StoredColumn.create(store, table.require_settings().table_id, column, kind)
             return made.build(table, tasks)
+
+    def require_unique(self, write: UnpublishedWrite, locate: Callable[[pa.Array], pa.Table]) -> None:
+        named = NamedIndexes.load(write.snapshot.table.storage).in_stores
+        for name in [name for name, index in named.items() if index.is_unique]:
+            try:
+                with self._column(name) as column:
+                    UniqueValues(write, locate).require(name, column)
+            except IndexNotFoundError as error:
+                raise IndexNotReadyError(
+                    f"the index that keeps values unique is lost: index={name} beside={self.url}",
+                    remedy=f"drop it, and make it again: rli index drop TABLE {name}",
+                ) from error
+
+    def require_no_repeats(self, name: str, column: str, snapshot: Snapshot) -> None:
+        require_no_repeats(name, snapshot, column)
 
     def drop_column(self, name: str) -> None:
         self._forget(name)

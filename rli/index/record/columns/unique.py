@@ -1,0 +1,164 @@
+"""Whether a write brings a second record with a value into a column whose values are to be unique."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.errors import IndexNotReadyError, RepeatedValueError
+from rli.hudi.meta_columns import COMMIT_TIME
+from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.index.record.columns.entry_keys import hashes_of
+from rli.index.record.columns.stored_column import StoredColumn
+from rli.index.roles import UnpublishedWrite
+from rli.locations import named_groups
+from rli.model import FileGroupId
+from rli.tasks import InProcess
+from rli.view import paths
+from rli.view.column_values import NAMES, ColumnValues
+from rli.view.file_slices import DataFile, FileSlice, SeenInstants
+from rli.view.snapshot import Snapshot
+
+_SAMPLE: Final = 5
+
+
+class UniqueValues:
+    """Looks a write over before it is published, while its process holds the lease.
+
+    Args:
+        write: the write.
+        locate: where record keys are in the state before it: ``LOCATION_SCHEMA``.
+    """
+
+    def __init__(self, write: UnpublishedWrite, locate: Callable[[pa.Array], pa.Table]) -> None:
+        self._write = write
+        self._locate = locate
+
+    def require(self, name: str, column: StoredColumn) -> None:
+        """Pass a write after which no two records have one value.
+
+        Raises:
+            RepeatedValueError: two have.
+            IndexNotReadyError: the index cannot tell.
+        """
+        if self._write.change.keeps_records or not (self._write.change.written or self._write.change.appended):
+            return
+        values = ColumnValues(self._write.snapshot.table, self._write.schema, column.settings.column)
+        fresh = _with_values(
+            pa.concat_tables([self._fresh(values, stat).select(NAMES) for stat in self._write.change.stats])
+        )
+        # A log file may have a record more than once.
+        _raise_repeats(fresh.group_by(NAMES).aggregate([]), name, column.settings.column)
+        found = column.keys_with(self._write.snapshot, fresh["value"].combine_chunks().unique(), InProcess())
+        if found is None:
+            raise IndexNotReadyError(
+                f"the index that keeps values unique cannot tell which are taken: index={name} url={column.url}",
+                remedy=f"see its state: rli index list TABLE, and make it again, or drop it: rli index drop TABLE {name}",
+            )
+        others = found.filter(pc.invert(pc.is_in(found, value_set=fresh["key"].combine_chunks())))
+        taken = [pa.table([pa.array([], pa.string())] * 2, NAMES), *self._present(values, others)]
+        # An entry may be of a former value, or of another value with the same hash.
+        repeated = pa.concat_tables(taken)
+        repeated = repeated.filter(pc.is_in(repeated["value"], value_set=fresh["value"].combine_chunks()))
+        if len(repeated):
+            raise _repeated(name, column.settings.column, repeated)
+
+    def _fresh(self, values: ColumnValues, stat: WriteStat) -> pa.Table:
+        """The records that the write has written into a file, without those that it has copied."""
+        file = _unpublished(self._write.instant, stat)
+        if stat.appended_to is not None:
+            seen = SeenInstants(frozenset([self._write.instant]), None, None, frozenset())
+            rows = values.of_slice(FileSlice(stat.group, self._write.instant, None, (file,), seen))
+        else:
+            rows = values.of_slice(FileSlice(stat.group, self._write.instant, file))
+        if COMMIT_TIME not in rows.column_names:
+            return rows
+        is_copied = pc.fill_null(pc.not_equal(rows[COMMIT_TIME], self._write.instant), False)
+        return rows.filter(pc.invert(is_copied)).select(NAMES)
+
+    def _present(self, values: ColumnValues, keys: pa.Array) -> Iterator[pa.Table]:
+        """Those records of some keys that the write leaves where they are."""
+        if not len(keys):
+            return
+        places = self._locate(keys)
+        named = named_groups(places["partition_path"].combine_chunks(), places["file_id"].combine_chunks())
+        after = self._slices_after(group for group in named.groups if group is not None)
+        for file_slice in after.values():
+            rows = values.of_slice(file_slice).select(NAMES)
+            yield rows.filter(pc.is_in(rows["key"], value_set=keys))
+
+    def _slices_after(self, groups: Iterator[FileGroupId]) -> Mapping[FileGroupId, FileSlice]:
+        wanted = {*groups}
+        found = {
+            group: one
+            for group, one in self._write.snapshot.slices.of_groups(wanted).items()
+            if group not in self._write.change.replaced
+        }
+        for stat in self._write.change.stats:
+            if stat.group not in wanted:
+                continue
+            file, old = _unpublished(self._write.instant, stat), found.get(stat.group)
+            if stat.appended_to is None or old is None:
+                found[stat.group] = FileSlice(stat.group, self._write.instant, file)
+            else:
+                seen = (
+                    None
+                    if old.seen is None
+                    else replace(old.seen, completed=old.seen.completed | {self._write.instant})
+                )
+                found[stat.group] = replace(old, logs=(*old.logs, file), seen=seen)
+        return found
+
+
+def require_no_repeats(name: str, snapshot: Snapshot, column: str) -> None:
+    """Pass a table of which no two records have one value in a column; reads the column twice where two may have.
+
+    Raises:
+        RepeatedValueError: two have.
+    """
+    values = ColumnValues(snapshot.table, snapshot.schema or pa.schema([]), column)
+    slices = [*snapshot.slices.values()]
+    hashes = np.concatenate([np.empty(0, np.uint64), *(hashes_of(_values_of(values, one)) for one in slices)])
+    distinct, counts = np.unique(hashes, return_counts=True)
+    suspected = distinct[counts > 1]
+    if not len(suspected):
+        return
+    parts = [pa.table([pa.array([], pa.string())] * 2, NAMES)]
+    for one in slices:
+        rows = _with_values(values.of_slice(one))
+        parts.append(rows.filter(pa.array(np.isin(hashes_of(rows["value"].combine_chunks()), suspected))))
+    _raise_repeats(pa.concat_tables(parts), name, column)
+
+
+def _raise_repeats(rows: pa.Table, name: str, column: str) -> None:
+    """Raise ``RepeatedValueError`` if two of some records have one value."""
+    counts = pc.value_counts(rows["value"].combine_chunks())
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
+        raise _repeated(name, column, rows.filter(pc.is_in(rows["value"], value_set=repeated)))
+
+
+def _repeated(name: str, column: str, rows: pa.Table) -> RepeatedValueError:
+    sample = [(row["value"], row["key"]) for row in rows.sort_by("value").slice(0, _SAMPLE).to_pylist()]
+    return RepeatedValueError(
+        f"another record has the value already, and the index allows one: index={name} column={column} records={len(rows)} "
+        f"values and record keys={sample}",
+        remedy="give each record a value of its own; rli get TABLE --where shows the record that has it",
+    )
+
+
+def _values_of(values: ColumnValues, file_slice: FileSlice) -> pa.Array:
+    return values.of_slice(file_slice)["value"].combine_chunks().drop_null()
+
+
+def _with_values(rows: pa.Table) -> pa.Table:
+    return rows.select(NAMES).filter(rows["value"].is_valid())
+
+
+def _unpublished(instant: str, stat: WriteStat) -> DataFile:
+    return DataFile(paths.unpublished_file(instant, stat.path), stat.file_size)
