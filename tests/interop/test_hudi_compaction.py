@@ -10,14 +10,14 @@ import rli
 from rli import Table
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import with_hudi
-from tests.support.merge_on_read import options, require_equal, rows, versions
+from tests.support.merge_on_read import has_metadata, options, require_equal, rows, versions
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P58")]
 
 
 def deep_table(engine: HudiEngine, path: Path) -> Table:
     """A table with log files, taken up by rli."""
-    given = options(engine, metadata=True)
+    given = options(engine, metadata=has_metadata(engine))
     engine.write(path, rows(*((f"k{number}", 10, "a", False) for number in range(9))), given, "overwrite")
     engine.write(path, rows(("k1", 5, "late", False), ("k2", 30, "b", False), ("k3", 30, "b", True)), given)
     engine.write(path, rows(("k4", 0, "", False)), {**given, "hoodie.datasource.write.operation": "delete"})
@@ -36,7 +36,7 @@ def require_compacted(engine: HudiEngine, path: Path, expected: list[tuple[str, 
 @with_hudi("1.2.0", "0.15.0", in_soak=("1.0.2",))
 def test_either_engine_carries_plans_out(engine: HudiEngine, tmp_path: Path) -> None:
     path = tmp_path / "trips"
-    given = options(engine, metadata=True)
+    given = options(engine, metadata=has_metadata(engine))
     table = deep_table(engine, path)
     name = f"compacted_{engine.version.replace('.', '_')}"
     engine.sql(f"create table {name} using hudi location '{path}'")

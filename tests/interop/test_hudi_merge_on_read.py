@@ -12,7 +12,7 @@ import pytest
 import rli
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import newest_only, with_hudi
-from tests.support.merge_on_read import options, require_equal, rows, versions
+from tests.support.merge_on_read import has_metadata, options, require_equal, rows, versions
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P56")]
 
@@ -52,7 +52,7 @@ def test_changes_of_a_key_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None
 
 @with_hudi("1.2.0", "0.15.0")
 def test_steps_of_a_table_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None:
-    path, given = tmp_path / "trips", options(engine, metadata=True)
+    path, given = tmp_path / "trips", options(engine, metadata=has_metadata(engine))
     states: dict[str, list[tuple[str, int, str]]] = {}
 
     def write(changes: Sequence[tuple[str, int, str, bool]], more: dict[str, str] | None = None) -> None:

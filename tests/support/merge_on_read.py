@@ -13,6 +13,7 @@ from tests.support.histories import Layout
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import NEWEST, table_options
 from tests.support.hudi_rs import read_with_hudi_rs
+from tests.support.soak import FACTOR
 
 SCHEMA: Final = pa.schema(
     [
@@ -41,6 +42,11 @@ def options(engine: HudiEngine, *, metadata: bool) -> dict[str, str]:
         "hoodie.compact.inline": "false",
         "hoodie.metadata.enable": str(metadata).lower(),
     }
+
+
+def has_metadata(engine: HudiEngine) -> bool:
+    """Whether a long test keeps a metadata table: of older releases in ``make soak`` alone, as it doubles the work of a write."""
+    return engine.version == NEWEST or FACTOR > 1
 
 
 def rows(*given: tuple[str, int, str, bool]) -> pa.Table:
