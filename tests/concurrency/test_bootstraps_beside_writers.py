@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.concurrency.clients import Point, clients, history_of
 from tests.concurrency.history import Committed, Delete, Lookup, Operation, Read, Refused, Upsert
 from tests.support.docker import Service
 from tests.support.redis import dropped_afterwards, redis_url
+from tests.support.soak import in_ci
 from tests.support.tables import check_stored, turn_into_version_9
 
 pytestmark = [pytest.mark.invariant("P4", "P20"), pytest.mark.slow, pytest.mark.crash]
@@ -23,7 +25,15 @@ STOPPED = Upsert((("a", "x", 5, 1.1), ("new", "y", 5, 1.2), ("b", "y", 5, 1.3)))
 SAME_FILES = Upsert((("a", "x", 6, 2.1), ("new", "z", 4, 2.2), ("c", "y", 6, 2.3)))
 SAME_KEY = Upsert((("new", "z", 4, 2.2), ("other", "z", 6, 2.3)))
 
-POINTS = (Step.TAGGED, Step.MANIFESTED, Step.LEASED, Point.BEFORE_PUBLISHING, Step.PUBLISHED)
+POINTS: tuple[Step | Point, ...] = (Step.TAGGED, Step.MANIFESTED, Step.LEASED, Point.BEFORE_PUBLISHING, Step.PUBLISHED)
+RIVALS: dict[str, Operation | None] = {"alone": None, "same files": SAME_FILES, "same key": SAME_KEY}
+
+
+def stopped_with(rivals: list[str]) -> list[tuple[Step | Point, str, LeasePlace]]:
+    """Cases of a writer that is stopped: each point with each rival; with each place of the lease in ``make soak``, else in turn."""
+    pairs, places = product(enumerate(POINTS), enumerate(rivals)), [*LeasePlace]
+    in_turn = [(point, rival, places[(first + second) % len(places)]) for (first, point), (second, rival) in pairs]
+    return in_ci(in_turn, of=[*product(POINTS, rivals, places)])
 
 
 def require_nothing_lost(
@@ -58,21 +68,15 @@ def require_nothing_lost(
         check_stored(again)
 
 
-@pytest.mark.parametrize("rival", [None, SAME_FILES, SAME_KEY], ids=["alone", "same files", "same key"])
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("lease", list(LeasePlace))
-def test_a_stopped_writer_loses_nothing(
-    tmp_path: Path, lease: LeasePlace, point: Step | Point, rival: Operation | None
-) -> None:
-    require_nothing_lost(tmp_path, f"lmdb://{tmp_path}/i", lease, point, rival)
+@pytest.mark.parametrize(("point", "rival", "lease"), stopped_with([*RIVALS]))
+def test_a_stopped_writer_loses_nothing(tmp_path: Path, point: Step | Point, rival: str, lease: LeasePlace) -> None:
+    require_nothing_lost(tmp_path, f"lmdb://{tmp_path}/i", lease, point, RIVALS[rival])
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("rival", [None, SAME_KEY], ids=["alone", "same key"])
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("lease", list(LeasePlace))
+@pytest.mark.parametrize(("point", "rival", "lease"), stopped_with(["alone", "same key"]))
 def test_stopped_redis_writer_loses_nothing(
-    tmp_path: Path, redis_server: Service, lease: LeasePlace, point: Step | Point, rival: Operation | None
+    tmp_path: Path, redis_server: Service, point: Step | Point, rival: str, lease: LeasePlace
 ) -> None:
     with dropped_afterwards(redis_url(redis_server)) as url:
-        require_nothing_lost(tmp_path, url, lease, point, rival)
+        require_nothing_lost(tmp_path, url, lease, point, RIVALS[rival])

@@ -6,6 +6,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import cycle, product
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ from rli.findings import Verdict
 from rli.table.table import opened_table
 from tests.support.index_kinds import KINDS, Kind
 from tests.support.interleaving import Intruder, watched_table
-from tests.support.soak import EVERY_POINT
+from tests.support.soak import EVERY_POINT, in_ci
 from tests.support.tables import records, rows_of
 
 pytestmark = pytest.mark.invariant("P44")
@@ -106,6 +107,8 @@ def changed_since(table: Table, place: Place) -> object:
 NAMED_STATES: Final = ("scan", "files", "read as of", "read as of last", "changes", "changes since")
 """Verbs that promise one state, or one range of commits."""
 
+BOTH: Final = ("record", "global-simple")
+"""Kinds of index: with a store, and without one."""
 VERBS: dict[str, Verb] = {
     "read": lambda table, _: rows_of(table.read()),
     "filtered read": lambda table, _: rows_of(table.read(filters="ts > 2")),
@@ -264,9 +267,9 @@ def wrong_answer(verb: str, name: str, operation: Operation, number: int, place:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [KINDS["record"], KINDS["global-simple"]], ids=lambda kind: kind.url)
-@pytest.mark.parametrize("verb", VERBS)
-def test_readers_beside_whole_operations(verb: str, kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("verb", "index"), in_ci([*zip(VERBS, cycle(BOTH))], of=[*product(VERBS, BOTH)]))
+def test_readers_beside_whole_operations(verb: str, index: str, tmp_path: Path) -> None:
+    kind = KINDS[index]
     table = kind.create(tmp_path, maintenance=False, durability="os")
     instants = write_all(table)
     table.close()
