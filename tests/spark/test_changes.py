@@ -28,8 +28,7 @@ def instants(table: rli.Table) -> list[str]:
     return [instant or "" for instant in written]
 
 
-@pytest.mark.parametrize("images", ["after", "both"])
-@pytest.mark.parametrize("filters", [None, "v < 0 and city = 'c1'"])
+@pytest.mark.parametrize(("images", "filters"), [("after", "v < 0 and city = 'c1'"), ("both", None)])
 def test_spark_tells_what_python_tells(
     spark: SparkSession, table: rli.Table, instants: list[str], images: str, filters: str | None
 ) -> None:

@@ -9,7 +9,7 @@ import rli
 import rli_spark
 from tests.support.spark import small_writes
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 FRAMES = [
     ("select 'a' id, 'x' city, 1L ts, 1 `a.b`", r"column='a\.b'.*rename it, for example to 'a_b'"),

@@ -13,12 +13,11 @@ import rli
 import rli_spark
 from rli import CommitResult, InvalidKeyError
 from tests.support.index_kinds import ALL_KINDS, KINDS
-from tests.support.lanes import first_on_every_spark
 from tests.support.soak import in_ci
 from tests.support.spark import small_writes
 from tests.support.tables import records, rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 COLUMNS = "id string, city string, ts long, v double"
 Row = tuple[str, str, int, float]
@@ -66,7 +65,7 @@ def test_counts_of_a_load_add_up(spark: SparkSession, table: rli.Table, parts: i
     assert told == [40, 0, 0, 0, 0, 8]
 
 
-@pytest.mark.parametrize(("kind", "worker"), first_on_every_spark(WORKERS, 2))
+@pytest.mark.parametrize(("kind", "worker"), WORKERS)
 def test_counts_by_spark_add_up(spark: SparkSession, tmp_path: Path, kind: str, worker: str) -> None:
     ours, theirs = (ALL_KINDS[kind].create(tmp_path / name) for name in ("spark", "python"))
     with written_by(spark, worker):
@@ -85,9 +84,7 @@ def test_counts_by_spark_add_up(spark: SparkSession, tmp_path: Path, kind: str, 
     theirs.close()
 
 
-@pytest.mark.parametrize(
-    ("worker", "parts"), first_on_every_spark([("tasks", 7), ("driver", 1), ("driver", 7), ("tasks", 1)])
-)
+@pytest.mark.parametrize(("worker", "parts"), [("tasks", 7), ("driver", 1), ("driver", 7), ("tasks", 1)])
 def test_repeats_of_a_frame_are_known(spark: SparkSession, table: rli.Table, worker: str, parts: int) -> None:
     first = table.upsert(records(*FIRST), transaction=("job", 1))
     with written_by(spark, worker):

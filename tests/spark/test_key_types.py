@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,12 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 import rli
 import rli_spark
 from tests.support.index_kinds import KINDS
-from tests.support.lanes import first_on_every_spark
 from tests.support.soak import in_ci
 from tests.support.spark import small_writes
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
+TASKS, DRIVER = 0, 1 << 22
+"""Bytes of a write that the driver does."""
+FEW = [("record", TASKS), ("simple", DRIVER), ("bucket", TASKS), ("global-bloom", DRIVER)]
 COARSE = "id decimal(9,1), city decimal(3,1), ts long, v long"
 
 
@@ -38,8 +41,7 @@ def stored(table: rli.Table) -> list[tuple[str, str, int]]:
     return sorted((row["_hoodie_record_key"], row["_hoodie_partition_path"], row["v"]) for row in rows)
 
 
-@pytest.mark.parametrize("kind", first_on_every_spark(in_ci(["record", "simple", "bucket", "global-bloom"], of=KINDS)))
-@pytest.mark.parametrize("limit", [0, 1 << 22], ids=["tasks", "driver"])
+@pytest.mark.parametrize(("kind", "limit"), in_ci(FEW, of=[*product(KINDS, (TASKS, DRIVER))]))
 def test_one_value_has_one_key(spark: SparkSession, kind: str, limit: int, tmp_path: Path) -> None:
     table = filled(KINDS[kind].create(tmp_path))
     with small_writes(spark, limit):

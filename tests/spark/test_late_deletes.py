@@ -13,13 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 import rli
 import rli_spark
 from rli import Step, Table
-from tests.support.lanes import first_on_every_spark
 from tests.support.soak import in_ci
 from tests.support.spark import small_writes
 from tests.support.steps import Once
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.invariant("P42")]
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.invariant("P42")]
 
 INDEXES = ["lmdb://{folder}", "lmdb://{folder}?scope=partition", "simple:", "global-bloom:", "bucket:?buckets=3"]
 FEW = in_ci([INDEXES[0], "global-bloom:", INDEXES[-1]], of=INDEXES)
@@ -47,7 +46,7 @@ def counts(result: rli.CommitResult) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("in_driver", [0, 1 << 24], ids=["tasks", "driver"])
-@pytest.mark.parametrize("index", first_on_every_spark(FEW))
+@pytest.mark.parametrize("index", FEW)
 def test_the_greatest_ordering_value_wins(spark: SparkSession, tmp_path: Path, index: str, in_driver: int) -> None:
     table = create(tmp_path, index)
     with small_writes(spark, in_driver):
@@ -75,7 +74,7 @@ def test_deletes_of_other_writers_are_conflicts(spark: SparkSession, tmp_path: P
     assert (counts(done), done.attempts) == ((1, 0, 0, 0, 1), 2)
 
 
-@pytest.mark.parametrize("index", first_on_every_spark(FEW))
+@pytest.mark.parametrize("index", FEW)
 def test_event_order_does_not_matter(spark: SparkSession, tmp_path: Path, index: str) -> None:
     chance, table = random.Random(index), create(tmp_path, index)
     newest: dict[str, tuple[int, bool]] = {}
