@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rli import CommitResult, HistoryEntry, InvalidInputError, InvalidKeyError, OnPartitionChange, Scope
-from tests.support.index_kinds import Kind, with_metadata_kinds
+from tests.support.index_kinds import Kind, every_kind
 from tests.support.soak import cases
 from tests.support.table_model import Version
 from tests.support.tables import records
@@ -36,7 +36,7 @@ def duplicates_in(rows: Sequence[Version], scope: Scope) -> int:
     return sum(keys.values()) - len(keys)
 
 
-@with_metadata_kinds
+@every_kind
 @pytest.mark.parametrize("on_change", OnPartitionChange)
 def test_counts_of_records_add_up(kind: Kind, on_change: OnPartitionChange) -> None:
     @settings(max_examples=cases(6), deadline=None)
@@ -61,7 +61,7 @@ def test_counts_of_records_add_up(kind: Kind, on_change: OnPartitionChange) -> N
     check()
 
 
-@with_metadata_kinds
+@every_kind
 @settings(max_examples=cases(8), deadline=None)
 @given(rows=ROWS, keys=st.lists(st.sampled_from([*KEYS, "nobody"]), min_size=1, max_size=8))
 def test_counts_of_deletes_add_up(kind: Kind, rows: list[Version], keys: list[str]) -> None:
@@ -78,7 +78,7 @@ def test_counts_of_deletes_add_up(kind: Kind, rows: list[Version], keys: list[st
             assert rows_told(result) == len(keys)
 
 
-@with_metadata_kinds
+@every_kind
 def test_repeated_keys_are_refused(kind: Kind, tmp_path: Path) -> None:
     with kind.create(tmp_path) as table:
         again = records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("a", "x", 2, 2.0))
@@ -97,7 +97,7 @@ def test_repeated_keys_are_refused(kind: Kind, tmp_path: Path) -> None:
             table.upsert(elsewhere, on_duplicates="never")
 
 
-@with_metadata_kinds
+@every_kind
 def test_rows_of_one_key_count(kind: Kind, tmp_path: Path) -> None:
     with kind.create(tmp_path) as table:
         three = records(("k", "x", 1, 1.0), ("k", "x", 3, 3.0), ("k", "x", 2, 2.0))

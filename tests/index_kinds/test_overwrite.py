@@ -23,8 +23,8 @@ from rli import (
     open_table,
 )
 from rli.table.table import opened_table
-from tests.support.index_kinds import ALL_KINDS, KINDS, Kind, stored_rows
-from tests.support.soak import cases, in_ci
+from tests.support.index_kinds import KINDS, Kind, every_kind_but, stored_rows
+from tests.support.soak import cases
 from tests.support.steps import Once
 from tests.support.tables import assert_nothing_left_over, check_stored, records
 
@@ -33,8 +33,7 @@ pytestmark = pytest.mark.invariant("P51")
 Row: TypeAlias = tuple[str, str, int, float]
 
 REFUSING: Final = "consistent-bucket"
-REPLACING: Final = {name: ALL_KINDS[name] for name in in_ci([*KINDS, "metadata"], of=ALL_KINDS) if name != REFUSING}
-every_kind = pytest.mark.parametrize("kind", REPLACING.values(), ids=REPLACING.keys())
+every_kind = every_kind_but(REFUSING)
 
 ROWS = st.lists(
     st.tuples(
