@@ -22,8 +22,11 @@ from rli.storage import Storage, StoredFile
 _READ_WHOLE: Final = 4 << 20
 """Files of up to so many bytes are read by one request."""
 
+_READ_WHOLE_AT_ONCE: Final = 8 << 20
+"""The same of object stores, where a request takes as long as some megabytes."""
+
 _READ_WHOLE_FOR_MANY: Final = 32 << 20
-"""The same of object stores, where a request takes as long as some megabytes, for all keys or many."""
+"""The same of object stores for all keys or many."""
 
 _BYTES_PER_KEY: Final = 1024
 """Of a file of which many keys are sought."""
@@ -99,7 +102,8 @@ class GroupReader:
     def _open(self, file: StoredFile, sought: Sought | None) -> Any:
         """The file, opened to read some keys, or all; pyarrow's own type has no annotations."""
         are_many = sought is None or len(sought) * _BYTES_PER_KEY >= file.size
-        if file.size <= (_READ_WHOLE_FOR_MANY if are_many and not self._storage.is_local else _READ_WHOLE):
+        of_store = _READ_WHOLE_FOR_MANY if are_many else _READ_WHOLE_AT_ONCE
+        if file.size <= (_READ_WHOLE if self._storage.is_local else of_store):
             return io.BytesIO(self._content(file))
         try:
             return self._storage.filesystem.open_input_file(self._storage.full_path(file.path))
