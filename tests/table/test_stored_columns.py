@@ -14,6 +14,7 @@ from rli import (
     ColumnIndexState,
     IndexExistsError,
     IndexHome,
+    IndexNotFoundError,
     IndexNotReadyError,
     InvalidInputError,
     PruningStep,
@@ -227,6 +228,18 @@ def test_savepoints_hide_no_record(table: Table) -> None:
             table.clean(keep_commits=1)
         table.upsert(rows(("a", "x", 5, "v")))
     assert table.get(where={"email": ["v"]})["id"].to_pylist() == ["a"]
+
+
+def test_indexes_of_columns_outlive_bootstraps(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email")
+    table.index.bootstrap()
+    table.upsert(rows(("b", "x", 1, "b")))
+    require_same(table)
+    beside = record_index(table).store.url_beside("by_email")
+    table.index.drop()
+    with pytest.raises(IndexNotFoundError):
+        open_store(beside)
 
 
 def test_lost_stores_are_shown_invalid(table: Table) -> None:

@@ -74,10 +74,14 @@ class RecordKind(KeptKind):
             )
 
     def rebuild(self, table: TableDefinition, options: IndexOptions, tasks: TaskRunner) -> tuple[RecordTableIndex, int]:
+        beside = list[str]()
         with suppress(IndexNotFoundError), self._opened(table) as old:
-            old.drop()
+            # Indexes of columns follow the timeline by themselves: they stay.
+            beside = old.noted_beside()
+            old.store.drop()
         index = self._create(table, options)
         try:
+            index.note_beside(beside)
             require_known_location(table, index)
             return index, bootstrap(table, index, tasks)
         except BaseException:
@@ -103,7 +107,7 @@ class RecordKind(KeptKind):
             with open_as_it_is(self._store_of(url, table_id)) as index:
                 if index.settings.table_id != table_id or serves_another_copy(storage, table_id, index):
                     return False
-                index.drop()
+                self._of_table(index).drop()
         except IndexNotFoundError:
             return False
         except CorruptIndexError:

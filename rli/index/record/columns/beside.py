@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
+from typing import Final
 
 import pyarrow as pa
 
@@ -21,6 +22,9 @@ from rli.tasks import InProcess, TaskRunner
 from rli.view.column_indexes import NamedIndexes
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
+
+_BESIDE: Final = "column/"
+"""Begins the names of the control records that name the stores beside the index."""
 
 
 class ColumnsBeside(TableRecordIndex, IndexesColumns):
@@ -57,6 +61,7 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
 
     def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> int:
         self.drop_column(name)
+        self.note_beside([name])
         with open_store(self.store.url_beside(name), create=True) as store:
             made = StoredColumn.create(store, table.require_settings().table_id, column, kind)
             return made.build(table, tasks)
@@ -80,6 +85,22 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         self._forget(name)
         with suppress(IndexNotFoundError), open_store(self.store.url_beside(name)) as store:
             store.drop()
+        noted = f"{_BESIDE}{name}"
+        self.store.compare_and_set(noted, self.store.read_control(noted), None)
+
+    def drop(self) -> None:
+        for name in self.noted_beside():
+            self.drop_column(name)
+        super().drop()
+
+    def noted_beside(self) -> list[str]:
+        """Names of the indexes of columns beside this one, as it knows itself: where it is dropped, the table may be gone."""
+        return [name.removeprefix(_BESIDE) for name, _ in self.store.scan_control(_BESIDE)]
+
+    def note_beside(self, names: Iterable[str]) -> None:
+        """Note that there are indexes of columns beside this one."""
+        for name in names:
+            self.store.compare_and_set(f"{_BESIDE}{name}", None, b"1")
 
     def close(self) -> None:
         for name in list(self._opened):
