@@ -16,6 +16,7 @@ from rli.hudi.avro_schema import from_avro
 from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY, with_meta_columns
 from rli.hudi.schema_history import LATEST_SCHEMA, require_found_by_name
 from rli.hudi.table_keys import TableKeys
+from rli.hudi.timeline.commit_metadata import COMPACT
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.model import FileGroupId, Query
@@ -131,8 +132,7 @@ class Snapshot:
     @cached_property
     def schema(self) -> pa.Schema | None:
         """Schema of the records without meta columns; None in a table that was never written."""
-        for instant in reversed(self.timeline.completed_writes):
-            change = self.change(instant)
+        for change in self._changes_of_schema():
             if change.avro_schema:
                 if change.extra.get(LATEST_SCHEMA):
                     require_found_by_name(self.table.storage)
@@ -144,6 +144,21 @@ class Snapshot:
             return None
         with SliceReaders(self.table, None).open(newest) as reader:
             return _without_meta(reader.schema)
+
+    def _changes_of_schema(self) -> Iterator[TableChange]:
+        """The completed writes that may tell the schema, the best first.
+
+        Of a past state, a compaction comes last: it completed perhaps long after its instant, and has the schema of then.
+        """
+        is_past = self.timeline.as_of is not None
+        compactions: list[TableChange] = []
+        for instant in reversed(self.timeline.completed_writes):
+            change = self.change(instant)
+            if is_past and change.operation == COMPACT:
+                compactions.append(change)
+            else:
+                yield change
+        yield from compactions
 
     @property
     def table_keys(self) -> TableKeys:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from rli import SettingsError, Step, Table, TableType, UnsupportedTableError, create_table, open_table
@@ -80,6 +81,18 @@ def test_table_goes_back_without_logs(table: Table) -> None:
     table.clean(keep_commits=1)
     assert not [*Path(table.location).glob("[!.]*/.*.log.*")]
     assert [row["ts"] for row in rows_of(table)] == [2, 3, 1, 2]
+
+
+def test_past_state_has_its_columns(table: Table) -> None:
+    """Also behind a compaction that was planned before, and carried out after the table got another column."""
+    table.set_table_type("merge_on_read")
+    table.upsert(records(("a", "x", 2, 2.0)))
+    table.schedule_compaction()
+    before = table.upsert(records(("a", "x", 3, 3.0))).instant or ""
+    table.upsert(records(("a", "x", 4, 4.0)).append_column("w", pa.array(["new"])))
+    table.compact()
+    assert table.read(as_of=before).column_names == ["id", "city", "ts", "v"]
+    assert table.read().column_names == ["id", "city", "ts", "v", "w"]
 
 
 def test_unknown_type_is_refused(table: Table) -> None:
