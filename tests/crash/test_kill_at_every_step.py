@@ -24,13 +24,14 @@ from tests.crash.writes import (
 )
 from tests.support.children import was_killed
 from tests.support.faults import KillAt
-from tests.support.soak import EVERY_POINT
+from tests.support.soak import EVERY_POINT, in_ci
 from tests.support.tables import check_stored, records
 
 pytestmark = pytest.mark.crash
 
 FOLLOW_UPS = ("upsert", "rollback", "sync", "delete")
 REPEATED = (Step.FILE_GROUP_WRITTEN, Step.FILE_PROMOTED)
+WRITES = ("upsert", "delete", "merge", "delete_where", "update_where", "overwrite", "drop", "rollback")
 DELETE_HAS_NO = (Step.RESOLVED,)
 
 
@@ -64,15 +65,13 @@ def test_kill_at_step_with_index_server(copies: Copies, server_url: str, step: S
 
 
 @pytest.mark.invariant("P1", "P2")
-@pytest.mark.parametrize(
-    "write", ["upsert", "delete", "merge", "delete_where", "update_where", "overwrite", "drop", "rollback"]
-)
+@pytest.mark.parametrize("write", WRITES)
 def test_a_kill_at_every_change(copies: Copies, write: str) -> None:
     kill_at_changes(copies, write, 1 if EVERY_POINT else 2)
 
 
 @pytest.mark.invariant("P1", "P2")
-@pytest.mark.parametrize("write", ["upsert", "update_where"])
+@pytest.mark.parametrize("write", in_ci(["upsert", "update_where"], of=WRITES))
 def test_kills_with_log_files(logged_copies: Copies, write: str) -> None:
     kill_at_changes(logged_copies, write, 1 if EVERY_POINT else 5)
 
