@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
-from rli.errors import IndexExistsError, IndexNotFoundError, InvalidInputError, RepeatedValueError
+from rli.errors import IndexExistsError, IndexNotFoundError, InvalidInputError, RepeatedValueError, RliError
 from rli.publication.fence import Fence
 from rli.services.column_indexes import forget_index, name_index, partitions_for, partitions_without
 from rli.services.metadata_births import NewPartitions
@@ -46,10 +46,7 @@ class IndexesOnColumns:
 
     def create(self, name: str, index: WantedIndex, timeout: float | None, on_progress: OnProgress) -> ColumnIndex:
         """See ``Table.create_index``."""
-        _require_name(name)
-        found = self._find(name)
-        home = home_of(index, self._opened) if found is None else found.home
-        _require_same(found, index, home)
+        found, home = self._found(name, index)
         if found is not None and found.state is ColumnIndexState.VALID:
             return found
         if home is IndexHome.STORE:
@@ -57,10 +54,45 @@ class IndexesOnColumns:
         wanted = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope))
         if wanted is not None:
             build_partitions(self._opened, wanted, timeout, on_progress)
-        is_owner = wanted is not None or index.expression is not None
-        named = NamedIndex(using=index.using, column=index.column, is_owner=is_owner, expression=index.expression)
-        self._name(name, index, named, timeout)
+        self._name(name, index, _named_as(index, is_owner=wanted is not None), timeout)
         return self._require(name)
+
+    def schedule(self, name: str, index: WantedIndex, timeout: float | None) -> ColumnIndex:
+        """See ``Table.create_index``, without waiting."""
+        found, home = self._found(name, index)
+        if found is not None and found.state in (ColumnIndexState.VALID, ColumnIndexState.BUILDING):
+            return found
+        if home is IndexHome.STORE:
+            raise InvalidInputError(
+                f"an index in a key-value store is not scheduled: name={name}",
+                remedy="leave out wait=False (--async), or choose home='metadata'",
+            )
+        is_needed = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope)) is not None
+        self._name(name, index, _named_as(index, is_owner=is_needed, is_scheduled=is_needed), timeout)
+        return self._require(name)
+
+    def build(self, timeout: float | None, on_progress: OnProgress) -> tuple[ColumnIndex, ...]:
+        """See ``Table.build_indexes``."""
+        named = NamedIndexes.load(self._opened.definition.storage).indexes
+        scheduled = {name: one for name, one in named.items() if one.is_scheduled}
+        built, failures = [], []
+        for name, one in scheduled.items():
+            wanted = WantedIndex(one.using, one.column, one.expression)
+            try:
+                built.append(self.create(name, wanted, timeout, on_progress))
+            except RliError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return tuple(built)
+
+    def _found(self, name: str, index: WantedIndex) -> tuple[ColumnIndex | None, IndexHome]:
+        """The index of a name, if it is what the caller asks for, and its home, or the one that a new one gets."""
+        _require_name(name)
+        found = self._find(name)
+        home = home_of(index, self._opened) if found is None else found.home
+        _require_same(found, index, home)
+        return found, home
 
     def _create_in_store(self, name: str, index: WantedIndex, timeout: float | None) -> ColumnIndex:
         require_possible(index, self._opened)
@@ -90,6 +122,12 @@ class IndexesOnColumns:
                 raise _another(name, own.using, (own.column,), own.expression)
             if named.home is IndexHome.METADATA:
                 _require_same(_named(name, column_indexes(fence.table.reloaded(), {})), index, named.home)
+            if own is not None:
+                # Another process may have built it, and died before it could say so; or has built it meanwhile.
+                is_scheduled = named.is_scheduled and own.is_scheduled
+                named = named.model_copy(
+                    update={"is_owner": named.is_owner or own.is_owner, "is_scheduled": is_scheduled}
+                )
             name_index(name, named, fence)
 
     def drop(self, name: str, timeout: float | None) -> None:
@@ -110,6 +148,10 @@ class IndexesOnColumns:
         if index.home is IndexHome.STORE:
             return
         if index.state is ColumnIndexState.INVALID:
+            return
+        own = NamedIndexes.load(self._opened.definition.storage).indexes.get(index.name)
+        if own is not None and own.is_scheduled and index.expression is None:
+            # What is there belongs to others.
             return
         rest = self._plan(lambda now: partitions_without(index, now, self._opened.scope))
         if rest is not None:
@@ -138,7 +180,7 @@ class IndexesOnColumns:
         return self._opened.service(METADATA_SERVICE, patience(timeout))
 
 
-def possible_index(on: str, using: IndexUse | str | None, expression: str | None, *, wait: bool) -> WantedIndex:
+def possible_index(on: str, using: IndexUse | str | None, expression: str | None) -> WantedIndex:
     """The index that a caller asks for, if rli makes such indexes.
 
     Raises:
@@ -155,11 +197,6 @@ def possible_index(on: str, using: IndexUse | str | None, expression: str | None
             f"rli makes no secondary index on an expression: expression={expression!r}",
             remedy="choose using='column_stats' or using='bloom_filters' (--using)",
         )
-    if not wait:
-        raise InvalidInputError(
-            "rli builds no index in the background: wait=False",
-            remedy="leave out wait=False (--async): writers go on during the build, and wait for its last step alone",
-        )
     return WantedIndex(IndexUse(using), on, expression)
 
 
@@ -170,6 +207,17 @@ def possible_home(home: IndexHome | str | None) -> IndexHome | None:
             f"rli keeps no index there: home={home!r}", remedy=f"choose one of {', '.join(IndexHome)}, or leave it out"
         )
     return None if home is None else IndexHome(home)
+
+
+def _named_as(index: WantedIndex, *, is_owner: bool, is_scheduled: bool = False) -> NamedIndex:
+    """What rli keeps of an index in the metadata table that a caller asks for."""
+    return NamedIndex(
+        using=index.using,
+        column=index.column,
+        is_owner=is_owner or index.expression is not None,
+        expression=index.expression,
+        is_scheduled=is_scheduled,
+    )
 
 
 def _named(name: str, indexes: Iterable[ColumnIndex]) -> ColumnIndex | None:

@@ -229,7 +229,7 @@ class TableGroups:
                 the key-value store of the table's index. By default the first of the two that the table can have.
             unique: refuse commits after which two records have one value of the column; of secondary indexes in a store. Records
                 with null are not compared.
-            wait: True: the call returns when the index is valid.
+            wait: False: only schedule the index, and let ``build_indexes`` build it, here or in another process.
             timeout: as for ``clean``.
             on_progress: as for ``metadata.enable``.
 
@@ -251,8 +251,36 @@ class TableGroups:
             UnsupportedTableError: a secondary index is wanted, and the table can have none.
             RliError: otherwise as for ``metadata.enable``.
         """
-        index = replace(possible_index(on, using, expression, wait=wait), home=possible_home(home), is_unique=unique)
-        return IndexesOnColumns(self._opened).create(name, index, timeout, on_progress)
+        index = replace(possible_index(on, using, expression), home=possible_home(home), is_unique=unique)
+        indexes = IndexesOnColumns(self._opened)
+        return indexes.create(name, index, timeout, on_progress) if wait else indexes.schedule(name, index, timeout)
+
+    def build_indexes(
+        self, *, timeout: float | None = None, on_progress: Callable[[int, int], None] = lambda _, __: None
+    ) -> tuple[ColumnIndex, ...]:
+        """Build the scheduled indexes on columns, one after the other, beside writers: ``rli index run``.
+
+        If the process dies, the index that it was building stays scheduled, and nobody uses it: the next call builds it, and
+        ``drop_index`` removes it. Several processes may build at once: each finds built what another has built.
+
+        Args:
+            timeout: as for ``clean``; of each index.
+            on_progress: as for ``metadata.enable``; for each index.
+
+        Returns:
+            The indexes that are built now.
+
+        Example:
+            >>> table.create_index("by_ts", on="ts", using="column_stats", wait=False).state
+            <ColumnIndexState.BUILDING: 'building'>
+            >>> [index.name for index in table.build_indexes()]
+            ['by_ts']
+            >>> table.drop_index("by_ts")
+
+        Raises:
+            RliError: as for ``create_index``, of the first index that cannot be built: it stays scheduled, and the others are built.
+        """
+        return IndexesOnColumns(self._opened).build(timeout, on_progress)
 
     def indexes(self) -> tuple[ColumnIndex, ...]:
         """The indexes on columns, those of Hudi's writers included: what they are made of, on which columns, in which state.

@@ -50,7 +50,7 @@ class ColumnIndexState(StrEnum):
     """What an index on a column is good for."""
 
     BUILDING = "building"
-    """It is being built: writers keep it, readers do not use it yet."""
+    """It is scheduled or being built: readers do not use it yet."""
     VALID = "valid"
     """Readers use it, and each commit keeps it."""
     INVALID = "invalid"
@@ -123,6 +123,7 @@ class NamedIndex(BaseModel):
         expression: over the column; None for the column itself.
         home: where it is kept.
         is_unique: whether no two records may have one value.
+        is_scheduled: it is still to be built.
     """
 
     using: IndexUse
@@ -131,6 +132,7 @@ class NamedIndex(BaseModel):
     expression: str | None = None
     home: IndexHome = IndexHome.METADATA
     is_unique: bool = False
+    is_scheduled: bool = False
 
 
 class NamedIndexes(BaseModel):
@@ -177,7 +179,7 @@ class NamedIndexes(BaseModel):
     def heir_of(self, name: str) -> str | None:
         """Another index that the data of an index go to when that is dropped; None if they need none, or go with it."""
         own = self.indexes.get(name)
-        if own is None or not own.is_owner or own.expression is not None:
+        if own is None or not own.is_owner or own.is_scheduled or own.expression is not None:
             return None
         if own.home is IndexHome.STORE:
             return None
@@ -243,7 +245,9 @@ class _Listing:
     def named(self, name: str, index: NamedIndex) -> ColumnIndex:
         partition = self._partition_of(name, index)
         state = self._state(partition)
-        if not self._covers(partition, index):
+        if index.is_scheduled:
+            state = ColumnIndexState.BUILDING
+        elif not self._covers(partition, index):
             state = ColumnIndexState.INVALID
         size = self.sizes.get(partition, 0)
         return ColumnIndex(name, index.using, (index.column,), state, partition, size, index.expression)

@@ -15,3 +15,13 @@ def test_indexes_come_and_go(rli: Rli, trips: str) -> None:
     assert "by_fare" in rli("index", "drop", trips, "by_fare", status=2).err
     # The index of the record keys is still there.
     assert rli("lookup", trips, "007").status == 0
+
+
+def test_scheduled_indexes_are_run(rli: Rli, trips: str) -> None:
+    scheduled = ("index", "create", trips, "by_fare", "--on", "fare", "--expr", "round(fare)", "--async", "--json")
+    made = rli(*scheduled).json
+    assert (made["state"], made["using"], made["expression"]) == ("building", "column_stats", "round(fare)")
+    assert "round(fare)" in rli("index", "list", trips).out
+    assert [index["state"] for index in rli("index", "run", trips, "--json").json] == ["valid"]
+    assert "no index is scheduled" in rli("index", "run", trips).err
+    assert rli("index", "drop", trips, "by_fare").status == 0

@@ -80,7 +80,6 @@ def _require_same(engine: HudiEngine, table: Table) -> None:
 
 @newest_only
 def test_hudi_reads_indexes_of_rli(engine: HudiEngine, tmp_path: Path) -> None:
-    engine.sql("set spark.sql.session.timeZone=UTC")
     table = _new_table(tmp_path / "t", 9)
     _require_same(engine, table)
     assert table.scan(filters="hour(at) = 7").explain().files.read == 1

@@ -118,10 +118,84 @@ def test_impossible_indexes_are_refused(table: Table) -> None:
         table.create_index("other", on="v", using="btree")
     with pytest.raises(InvalidInputError, match="expression"):
         table.create_index("other", on="ts", using="column_stats", expression="hour(ts)")
-    with pytest.raises(InvalidInputError, match="background"):
-        table.create_index("other", on="ts", using="column_stats", wait=False)
     with pytest.raises(InvalidInputError, match="Other"):
         table.create_index("Other", on="ts", using="column_stats")
     with pytest.raises(IndexNotFoundError, match="other"):
         table.drop_index("other")
     assert shown(table) == {"by_v": (("v",), VALID)}
+
+
+@pytest.mark.parametrize(
+    ("on", "using", "expression"),
+    [("v", "column_stats", None), ("ts", None, None), ("id", "bloom_filters", None), ("ts", None, "ts * 2")],
+)
+def test_scheduled_indexes_are_built_later(table: Table, on: str, using: str | None, expression: str | None) -> None:
+    made = table.create_index("later", on, using, expression=expression, wait=False)
+    assert (made.name, made.state) == ("later", ColumnIndexState.BUILDING)
+    assert table.create_index("later", on, using, expression=expression, wait=False) == made
+    # Writers go on, and readers do without.
+    table.upsert(records(("c", "x", 5, 5.0)))
+    filters = "ts * 2 = 10" if expression else f"{on} = {'5' if on != 'id' else repr('c')}"
+    assert table.read(filters=filters)["id"].to_pylist() == ["c"]
+    assert not table.scan(filters=filters).explain().files.pruned.keys() & {
+        PruningStep.COLUMN_STATS, PruningStep.SECONDARY_INDEX, PruningStep.BLOOM_FILTERS, PruningStep.EXPRESSION_INDEX,
+    }  # fmt: skip
+    [built] = open_table(table.location).build_indexes()
+    assert built.state is VALID
+    assert table.build_indexes() == ()
+    table.upsert(records(("d", "y", 6, 6.0)))
+    assert table.read(filters=filters)["id"].to_pylist() == ["c"]
+    assert table.metadata.verify() == ()
+    table.drop_index("later")
+    assert table.indexes() == ()
+
+
+def test_scheduled_indexes_can_be_dropped(table: Table) -> None:
+    table.create_index("by_v", on="v", using="column_stats")
+    for name, on, expression in (("one", "ts", None), ("two", "ts", "ts + 1")):
+        table.create_index(name, on, "column_stats", expression=expression, wait=False)
+        table.drop_index(name)
+    assert shown(table) == {"by_v": (("v",), VALID)}
+    assert table.build_indexes() == ()
+    assert table.scan(filters="v > 5").explain().files.read == 0
+
+
+def test_two_builders_build_an_index_once(table: Table) -> None:
+    table.create_index("one", "v", "column_stats", wait=False)
+    table.create_index("two", "ts", expression="ts + 1", wait=False)
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(open_table(table.location).build_indexes) for _ in range(2)]
+        table.upsert(records(("c", "x", 5, 5.0)))
+        assert all(index.state is VALID for one in running for index in one.result())
+    assert {index.state for index in table.indexes()} == {VALID}
+    assert table.metadata.verify() == ()
+    table.drop_index("one")
+    table.drop_index("two")
+    assert table.indexes() == ()
+
+
+def test_a_dead_builder_leaves_a_schedule(table: Table) -> None:
+    table.create_index("by_ts", "ts", expression="ts + 1")
+    # As if the builder had published the partition, and died before it said so.
+    names = Path(table.location, ".hoodie/.rli/column_indexes.json")
+    names.write_text(names.read_text().replace('"is_scheduled": false', '"is_scheduled": true'))
+    assert shown(table) == {"by_ts": (("ts",), ColumnIndexState.BUILDING)}
+    table.upsert(records(("c", "x", 5, 5.0)))
+    assert table.read(filters="ts + 1 = 6")["id"].to_pylist() == ["c"]
+    assert [index.state for index in table.build_indexes()] == [VALID]
+    table.drop_index("by_ts")
+    assert table.indexes() == ()
+    assert [found.partition for found in table.metadata.status().partitions] == ["files"]
+
+
+def test_a_wrong_schedule_stops_no_other(table: Table) -> None:
+    table.create_index("one", "v", "column_stats", wait=False)
+    table.create_index("two", "ts", expression="ts + 1", wait=False)
+    names = Path(table.location, ".hoodie/.rli/column_indexes.json")
+    # As after a change of the columns.
+    names.write_text(names.read_text().replace('"v"', '"gone"'))
+    with pytest.raises(SchemaError, match="gone"):
+        table.build_indexes()
+    assert shown(table) == {"one": (("gone",), ColumnIndexState.BUILDING), "two": (("ts",), VALID)}
+    table.drop_index("one")
+    assert table.build_indexes() == ()

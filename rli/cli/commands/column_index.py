@@ -50,6 +50,7 @@ def add_column_commands(group: typer.Typer) -> None:
         "rli index create trips by_id --on id --using bloom_filters --json",
     )
     add_command(group, list_, "rli index list trips", "rli index list trips --json")
+    add_command(group, run, "rli index run trips", "rli index run trips --json")
 
 
 def drop_column_index(target: str, name: str, index: str | None, *, as_json: bool) -> None:
@@ -100,7 +101,7 @@ def create(
     ] = None,
     in_background: Annotated[
         bool,
-        typer.Option("--async", help="Build it in the background: refused, since writers go on during every build."),
+        typer.Option("--async", help="Only schedule the index: rli index run builds it, here or on another machine."),
     ] = False,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,
@@ -124,6 +125,29 @@ def create(
             on_progress=on_progress,
         )
     report(made, as_json=as_json, render=lambda: _print_indexes([made]))
+
+
+def run(
+    table: TableArgument,
+    index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Build the indexes on columns that rli index create --async has scheduled, beside writers.
+
+    A run that was killed leaves its index scheduled: the next run builds it, and rli index drop TABLE NAME removes it. Several
+    runs may work at once.
+    """
+    with files_progress("reading files") as on_progress:
+        made = rli.open_table(table, index=index).build_indexes(timeout=timeout, on_progress=on_progress)
+    report(made, as_json=as_json, render=lambda: _print_built(made))
+
+
+def _print_built(made: Sequence[ColumnIndex]) -> None:
+    if made:
+        _print_indexes(made)
+    else:
+        print_note("no index is scheduled")
 
 
 def list_(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
