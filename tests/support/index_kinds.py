@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -89,7 +89,7 @@ MERGE_ON_READ["record-logs"] = replace(MERGE_ON_READ["record-logs"], version=9)
 Test = TypeVar("Test", bound=Callable[..., object])
 
 
-def _on(names: Iterable[str]) -> pytest.MarkDecorator:
+def _on(names: Collection[str]) -> pytest.MarkDecorator:
     """With each kind, on tables of both types."""
     pairs = [
         (name, kinds[key]) for name in names for key, kinds in ((name, ALL_KINDS), (f"{name}-logs", MERGE_ON_READ))
@@ -115,7 +115,7 @@ def every_kind_but(*names: str) -> Callable[[Test], Test]:
 
     def mark(test: Test) -> Test:
         few = _IN_TURN[crc32(test.__name__.encode()) % len(_IN_TURN)]
-        return _on(name for name in in_ci(few, of=ALL_KINDS) if name not in names)(test)
+        return _on([name for name in in_ci(few, of=ALL_KINDS) if name not in names])(test)
 
     return mark
 
