@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from rli.codec.entries import TOMBSTONE
+from rli.errors import SettingsError
 from rli.store.contract import Store
 from rli.testing.batches import entries_of, entry, key_batch, random_keys, tombstones_of
 
@@ -48,4 +50,8 @@ class FindCases:
         assert found_in(store, [b"prefix!!"], [0]) == expected
 
     def test_stores_beside_have_other_urls(self, store: Store) -> None:
-        assert len({store.url, store.url_beside("one"), store.url_beside("two")}) == 3
+        try:
+            beside = {store.url_beside("one"), store.url_beside("two")}
+        except SettingsError:
+            pytest.skip("the store can have none beside it")
+        assert len(beside - {store.url}) == 2
