@@ -175,7 +175,7 @@ def test_unknown_partition_is_dropped_alone(tmp_path: Path, caplog: pytest.LogCa
     storage, name = opened_table(table).definition.storage, "expr_index_by_note"
     properties = load_properties(storage)
     definitions = load_index_definitions(storage, properties)
-    of_index = IndexDefinition(name, "expr_index", "lower", ("note",), version="V2")
+    of_index = IndexDefinition(name, "expr_index", "regexp_replace", ("note",), version="V2")
     storage.write_bytes(
         properties.raw["hoodie.table.index.defs.path"], format_index_definitions([*definitions.values(), of_index])
     )
