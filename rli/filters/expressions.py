@@ -53,7 +53,15 @@ _Operand: TypeAlias = Predicate | _Field | pa.Scalar | _Options
 Shape: TypeAlias = tuple[tuple[str, str], ...]
 """An expression in parts, in prefix order, with its constants: two expressions of one shape have the same values."""
 
-_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, struct.error, pa.ArrowException)
+_UNREADABLE: Final = (
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    struct.error,
+    pa.ArrowException,
+)
 
 
 def known_part(expression: pc.Expression, named: Mapping[Shape, str] = MappingProxyType({})) -> Predicate:

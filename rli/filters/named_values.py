@@ -41,7 +41,7 @@ def _named(predicate: Predicate, columns: Collection[str], fits: Callable[[pa.Da
             is_said = len(known) == len(each) and len({found.type for found in known}) == 1
             return pa.concat_arrays(known).unique() if is_said else None
         case Comparison((name,), "==", value) if name in columns and value.is_valid and fits(value.type):
-            return pa.array([value.as_py()], value.type)
+            return pa.repeat(value, 1)
         case IsIn((name,), values) if name in columns and fits(values.type) and not values.null_count:
             return values.unique()
         case _:

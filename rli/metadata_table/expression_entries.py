@@ -155,7 +155,8 @@ class ExpressionEntries:
             ends += pc.min_max(values).values()
         if not rows or has_nan:
             return None
-        found = pc.min_max(pa.array([end.as_py() for end in ends], self.index.value.kind))
+        # Python has no dates of all years that a file can hold.
+        found = pc.min_max(pa.chunked_array([pa.repeat(end, 1) for end in ends], self.index.value.kind))
         least, greatest = (self._bound(found[end]) for end in ("min", "max"))
         if rows > nulls and (least is None or greatest is None):
             return None

@@ -225,3 +225,17 @@ def test_a_value_that_fails_is_read(tmp_path: Path) -> None:
     table.insert(rows(("b", "y", 1, None, None, 2**62), ("c", "z", 1, None, None, 5)))
     assert table.scan(filters="n * 2 = 10").explain().files.read == 2
     assert ids(table.read(filters="case when n < 100 then n * 2 end = 10")) == ["c"]
+
+
+def test_index_covers_times_beyond_python(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    table.insert(rows(("a", "x", 1, at(1))))
+    table.create_index("day", on="at", expression="date_trunc('day', at)")
+    table.create_index("same", on="at", using="bloom_filters", expression="coalesce(at, at)")
+    far = pa.scalar(2**60, SCHEMA.field("at").type)
+    table.insert(rows(("b", "y", 1)).set_column(3, SCHEMA.field("at"), pa.repeat(far, 1)))
+    column = pc.field("at")
+    for value in (pc.floor_temporal(column, unit="day"), pc.coalesce(column, column), column):
+        assert ids(table.read(filters=value > at(2))) == ["b"]
+        assert ids(table.read(filters=value == far)) == ids(table.read().filter(value == far))
+    assert table.scan(filters="date_trunc('day', at) > timestamp '2024-05-02'").explain().files.read == 1
