@@ -34,6 +34,7 @@ NAMES: Final = (
     "commits",
     "durability",
     "deduplicate",
+    "table_types",
     "change_stream",
     "buffered_writer",
     "spark_tag",
