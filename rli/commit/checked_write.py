@@ -100,11 +100,11 @@ class CheckedWrite:
         return save_record(begun.table.storage, begun.instant, begun.caller, self.accepted.result(begun.instant))
 
     def _files_of_index(self) -> list[str]:
-        """What the index keeps of a clustering in files of the table, which lie among the unpublished files (P39)."""
-        begun, resizing = self.begun, self.accepted.resizing
-        if resizing is None:
+        """What the index keeps of replaced file groups in files of the table, which lie among the unpublished files (P39)."""
+        begun, regrouped = self.begun, self.accepted.regrouped
+        if regrouped is None:
             return []
-        files = resizing.files(begun.instant, self.now.snapshot, self.change.replaced)
+        files = regrouped.files(begun.instant, self.now.snapshot, self.change.replaced)
         for path, content in files.items():
             begun.table.storage.write_bytes(paths.unpublished_file(begun.instant, path), content)
         return list(files)

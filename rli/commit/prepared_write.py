@@ -12,7 +12,7 @@ from rli.commit.conflicts import ReadSet
 from rli.file_group.journal import Journal
 from rli.file_group.write_context import FileGroupResult
 from rli.hudi.timeline.commit_metadata import CLUSTER, WriteStat
-from rli.index.placing import Resizing
+from rli.index.placing import Regrouped
 from rli.model import CommitResult, FileGroupId, WriteCounts
 from rli.view.diff import changed_groups
 from rli.view.snapshot import Snapshot
@@ -28,7 +28,7 @@ class PreparedWrite:
         operation: Hudi's name of the operation, such as ``UPSERT``.
         apart: what became of rows that reached no file group: unchanged ones and duplicates.
         read: what the write depends on beside what it writes.
-        resizing: what the index keeps of a clustering that it has planned; None for all other writes.
+        regrouped: what the index keeps of the file groups that are replaced; None if it keeps nothing.
         deleted_keys: files of deleted keys, which lie among the unpublished files.
         is_flushed: whether the tasks have waited until their files were on the disk; if not, the commit does.
     """
@@ -38,7 +38,7 @@ class PreparedWrite:
     operation: str
     apart: WriteCounts
     read: ReadSet
-    resizing: Resizing | None = None
+    regrouped: Regrouped | None = None
     deleted_keys: Sequence[str] = ()
     is_flushed: bool = True
 

@@ -44,12 +44,12 @@ class PublishedWrite:
         with self._telling():
             self._begun.on_step(step)
 
-    def complete_resizing(self) -> None:
-        """Confirm the clustering that the index has planned, if the write is one."""
-        resizing = self._prepared.resizing
-        if resizing is not None:
+    def confirm_regrouped(self) -> None:
+        """Confirm what the index keeps of replaced file groups, if it keeps anything."""
+        regrouped = self._prepared.regrouped
+        if regrouped is not None:
             with self._telling():
-                resizing.completed(self._begun.table.storage, self._begun.instant, self._prepared.replaced)
+                regrouped.completed(self._begun.table.storage, self._begun.instant, self._prepared.replaced)
 
     def bring_index_up_to_date(self) -> None:
         """Apply the commit to the index. If that fails, the next sync applies it."""

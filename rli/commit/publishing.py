@@ -36,7 +36,7 @@ def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None)
         with exclusive_in_turn(begun.table, begun.index, begun.instant, turn, patience=begun.patience) as lease:
             published = LeasedWrite(begun, lease, promoted).publish(prepared)
             published.report(Step.PUBLISHED)
-            published.complete_resizing()
+            published.confirm_regrouped()
             if _shares_index(begun):
                 # The next holder's check of conflicts needs this commit in the index. If the lease were free now, the
                 # next holder would read the journals from the disk, and both would write the same entries.

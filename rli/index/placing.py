@@ -46,21 +46,8 @@ class Regrouping:
     placement: Placement
 
 
-class Resizing(ABC):
-    """A clustering that an index plans itself, and what the index keeps of it in files of the table.
-
-    Attributes:
-        regroupings: what is to be written; a part of it may be left out.
-        watched: file groups that must not be changed meanwhile, beside those of the sources.
-    """
-
-    @property
-    @abstractmethod
-    def regroupings(self) -> Sequence[Regrouping]: ...
-
-    @property
-    @abstractmethod
-    def watched(self) -> frozenset[FileGroupId]: ...
+class Regrouped(ABC):
+    """What an index keeps, in files of the table, of a commit that replaces file groups."""
 
     @abstractmethod
     def files(self, instant: str, now: Snapshot, replaced: frozenset[FileGroupId]) -> Mapping[str, bytes]:
@@ -78,6 +65,31 @@ class Resizing(ABC):
     @abstractmethod
     def completed(self, storage: Storage, instant: str, replaced: frozenset[FileGroupId]) -> None:
         """Called once the commit is published; what it does may be lost. Arguments as for ``files``."""
+
+
+class Resizing(Regrouped):
+    """A clustering that an index plans itself.
+
+    Attributes:
+        regroupings: what is to be written; a part of it may be left out.
+        watched: file groups that must not be changed meanwhile, beside those of the sources.
+    """
+
+    @property
+    @abstractmethod
+    def regroupings(self) -> Sequence[Regrouping]: ...
+
+    @property
+    @abstractmethod
+    def watched(self) -> frozenset[FileGroupId]: ...
+
+
+class Renewal(Regrouped):
+    """New file groups in the place of others, for an overwrite or a drop of partitions."""
+
+    @abstractmethod
+    def placements(self, records: Mapping[str, int], *, saves: bool) -> Mapping[str, Placement]:
+        """As ``PlacesRecords.placements``: where the records of the overwrite go."""
 
 
 class PlacesRecords(ABC):
@@ -106,7 +118,7 @@ class PlacesRecords(ABC):
 
 
 class PlansClustering(ABC):
-    """The index plans the clusterings of its table: it keeps the names of file groups, so others replace none of them."""
+    """The index plans the clusterings of its table: it keeps the names of file groups, so each commit that replaces some tells it."""
 
     @abstractmethod
     def resizing(self, snapshot: Snapshot, smaller_than: int | None) -> Resizing:
@@ -115,4 +127,13 @@ class PlansClustering(ABC):
         Args:
             snapshot: the table.
             smaller_than: see ``Table.cluster``.
+        """
+
+    @abstractmethod
+    def renewal(self, snapshot: Snapshot, replaced: Collection[FileGroupId]) -> Renewal:
+        """What takes the place of file groups that an overwrite or a drop of partitions replaces.
+
+        Args:
+            snapshot: that the write builds on.
+            replaced: the file groups.
         """

@@ -39,8 +39,9 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
 
 
 def written_files(storage: Storage, change: TableChange) -> dict[str, tuple[str, ...]]:
-    """Partition path → full paths of the data files that a write made."""
-    return by_partition((stat.partition_path, [storage.full_path(stat.path)]) for stat in change.stats)
+    """Partition path → full paths of the data files that a write made; none in a partition where it replaced file groups alone."""
+    made = ((stat.partition_path, [storage.full_path(stat.path)]) for stat in change.stats)
+    return by_partition([*made, *((group.partition_path, []) for group in sorted(change.replaced))])
 
 
 def planned_files(files: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -72,10 +73,10 @@ def unschedule_compactions(table: TableDefinition, files: Iterable[str], undone:
 
 
 def kept_by_index(files: Mapping[str, object], instant: str, action: str) -> list[str]:
-    """Paths within the table of what an index may have kept of a commit: the rings of a resize of buckets.
+    """Paths within the table of what an index may have kept of a commit: the rings of replaced buckets.
 
     Args:
-        files: by partition path, the base files of the commit.
+        files: as ``written_files`` gives them.
         instant: time of the commit.
         action: of the commit.
     """

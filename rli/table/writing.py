@@ -450,7 +450,6 @@ class TableWriting:
 
         Raises:
             InvalidInputError: there are no records, and no partitions are named; or records are marked as deleted.
-            SettingsError: the index keeps the names of file groups: ``consistent-bucket:``.
             RliError: otherwise as for ``upsert``.
         """
         source = as_arrow_table(records)
@@ -497,7 +496,6 @@ class TableWriting:
 
         Raises:
             InvalidInputError: no partitions are named, or the table lacks one of them.
-            SettingsError: as for ``overwrite_partitions``.
             RliError: otherwise as for ``upsert``.
         """
         options = WriteOptions.of(attempts, transaction, metadata, on_step, dry_run=dry_run)

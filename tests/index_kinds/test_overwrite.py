@@ -1,11 +1,11 @@
-"""An overwrite replaces whole partitions, with every kind of index but one."""
+"""An overwrite replaces whole partitions, with every kind of index, on both types of table."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Barrier, Thread
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
@@ -16,14 +16,15 @@ from rli import (
     InvalidInputError,
     PartitionChangeError,
     Scope,
-    SettingsError,
     Step,
     Table,
     TransactionMismatchError,
     open_table,
 )
+from rli.hudi.consistent_hashing import Ring
+from rli.index.consistent_bucket.rings import stored_ring
 from rli.table.table import opened_table
-from tests.support.index_kinds import KINDS, Kind, every_kind_but, stored_rows
+from tests.support.index_kinds import KINDS, MERGE_ON_READ, Kind, every_kind, stored_rows
 from tests.support.soak import cases
 from tests.support.steps import Once
 from tests.support.tables import assert_nothing_left_over, check_stored, records
@@ -31,9 +32,6 @@ from tests.support.tables import assert_nothing_left_over, check_stored, records
 pytestmark = pytest.mark.invariant("P51")
 
 Row: TypeAlias = tuple[str, str, int, float]
-
-REFUSING: Final = "consistent-bucket"
-every_kind = every_kind_but(REFUSING)
 
 ROWS = st.lists(
     st.tuples(
@@ -124,7 +122,7 @@ def do(
 
 def cluster(table: Table, kind: Kind) -> None:
     # File groups that are buckets are not put together.
-    if kind is not KINDS["bucket"]:
+    if kind.can_cluster:
         table.cluster()
 
 
@@ -167,13 +165,28 @@ def check_changes(table: Table, stored: frozenset[Row]) -> None:
     assert (stored - gone) | came == stored_rows(table)
 
 
-def test_kept_names_of_groups_refuse(tmp_path: Path) -> None:
-    with KINDS[REFUSING].create(tmp_path) as table:
-        table.upsert(records(("a", "x", 1, 1.0)))
-        with pytest.raises(SettingsError, match="keeps the names of its file groups"):
-            table.overwrite_partitions(records(("b", "x", 1, 1.0)))
-        with pytest.raises(SettingsError, match="keeps the names of its file groups"):
-            table.drop_partitions(["x"])
+@pytest.mark.parametrize("kind", [KINDS["consistent-bucket"], MERGE_ON_READ["consistent-bucket-logs"]])
+@pytest.mark.parametrize("overwrites", [True, False])
+def test_replaced_buckets_keep_their_hashes(kind: Kind, tmp_path: Path, overwrites: bool) -> None:  # noqa: FBT001
+    with kind.create(tmp_path) as table:
+        table.upsert(records(*((key, "x", 1, 1.0) for key in "abcdefgh"), ("a", "y", 1, 1.0)))
+        before, rings = ring(table), sorted(Path(table.location).rglob("*.hashing_meta"))
+        replaced = opened_table(table).snapshot().slices.of_partitions(["x"])
+        undone = table.overwrite_partitions(records(("n", "x", 1, 1.0))) if overwrites else table.drop_partitions(["x"])
+        assert ring(table).values.tolist() == before.values.tolist()
+        assert not {one.group.file_id for one in replaced} & set(ring(table).file_ids)
+        table.rollback(undone.instant or "")
+        assert (ring(table), sorted(Path(table.location).rglob("*.hashing_meta"))) == (before, rings)
+        table.drop_partitions(["x"])
+        table.upsert(records(("a", "x", 2, 2.0)))
+        assert stored_rows(table) == {("a", "x", 2, 2.0), ("a", "y", 1, 1.0)}
+        check_stored(table)
+
+
+def ring(table: Table) -> Ring:
+    found = stored_ring(opened_table(table).snapshot(), "x")
+    assert found is not None
+    return found
 
 
 @every_kind

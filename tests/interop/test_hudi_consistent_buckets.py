@@ -47,6 +47,7 @@ def test_hudi_follows_splits_and_merges(engine: HudiEngine, tmp_path: Path) -> N
     table.cluster()
     table.delete([f"r{number}" for number in range(15)])
     table.cluster(smaller_than=10_000)
+    table.overwrite_partitions(_trips("Rome", range(15, 20), ts=1))
     assert (len(_ring(table, "Oslo").buckets), len(_ring(table, "Rome").buckets)) == (4, 1)
     expected = _versions(table.read())
     assert _versions(without_meta_columns(engine.read(path))) == expected

@@ -32,11 +32,12 @@ class RollbackPlan:
                 "partitionPath": partition_path,
                 "fileId": "",
                 "latestBaseInstant": "",
-                "filesToBeDeleted": [path],
+                "filesToBeDeleted": some,
                 "logBlocksToBeDeleted": {},
             }
             for partition_path, paths in self.files.items()
-            for path in paths
+            # One without files is named, too: the commit has replaced file groups there.
+            for some in ([[path] for path in paths] or [[]])
         ]
         record = {"instantToRollback": instant_record(self.instant_time, self.action), "RollbackRequests": requests}
         return write_record(ROLLBACK_PLAN, {**record, "version": 1})

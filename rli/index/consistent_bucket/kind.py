@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rli.index.consistent_bucket.hashing import RingHashing
+from rli.index.consistent_bucket.renewal import RingRenewal
 from rli.index.consistent_bucket.resizing import RingResizing, limits_of, plan_resizes
 from rli.index.consistent_bucket.settings import ConsistentBucketSettings
 from rli.index.hashed.hashed_index import HashedIndex
@@ -10,7 +13,7 @@ from rli.index.hashed.kind import HashedKind
 from rli.index.hashed.layout import BucketLayout
 from rli.index.hashed.settings import HashSettings
 from rli.index.placing import PlansClustering
-from rli.model import Scope
+from rli.model import FileGroupId, Scope
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 
@@ -41,6 +44,9 @@ class ConsistentBucketIndex(HashedIndex, PlansClustering):
             for resize in plan_resizes(hashing.ring(partition_path), slices, limits)
         )
         return RingResizing(hashing, list(resizes))
+
+    def renewal(self, snapshot: Snapshot, replaced: Collection[FileGroupId]) -> RingRenewal:
+        return RingRenewal.of(self, snapshot, self.hashing_of(snapshot), replaced)
 
 
 class ConsistentBucketKind(HashedKind):

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
-from rli.errors import ConflictError
-from rli.hudi.consistent_hashing import Bucket, Ring, commit_marker_path, ring_path
+from rli.hudi.consistent_hashing import Bucket, Ring
 from rli.index.consistent_bucket.hashing import RingHashing, RingPlacement
+from rli.index.consistent_bucket.new_rings import changed_ring, files_of_new_rings, mark_completed
 from rli.index.placing import Regrouping, Resizing
 from rli.model import FileGroupId
 from rli.settings import TableSettings
@@ -92,32 +91,16 @@ class RingResizing(Resizing):
         return frozenset(groups) - held
 
     def files(self, instant: str, now: Snapshot, replaced: frozenset[FileGroupId]) -> dict[str, bytes]:
-        rings = RingHashing.of(now, self._hashing.settings)
-        found = {}
-        for partition_path, resizes in self._done(replaced).items():
-            ring = rings.ring(partition_path)
-            # The newest name tells the ring that counts.
-            if ring.instant >= instant:
-                raise ConflictError(
-                    f"another resize of buckets that began later was first: partition={partition_path!r} "
-                    f"instant={ring.instant}",
-                    instants=(ring.instant,),
-                    remedy="cluster again",
-                )
-            new = _changed(ring, instant, resizes)
-            found[ring_path(partition_path, instant)] = new.to_json()
-        return found
+        done = {path: _changes_of(resizes) for path, resizes in self._done(replaced).items()}
+        return files_of_new_rings(RingHashing.of(now, self._hashing.settings), instant, done)
 
     def completed(self, storage: Storage, instant: str, replaced: frozenset[FileGroupId]) -> None:
-        for partition_path in self._done(replaced):
-            # Hudi asks the timeline where there is no marker.
-            with suppress(OSError):
-                storage.create(commit_marker_path(partition_path, instant), b"")
+        mark_completed(storage, instant, self._done(replaced))
 
     def _placement(self, resize: Resize) -> RingPlacement:
         """Only keys of the buckets that go are asked for, so the others need not be on the ring."""
         hashing = self._hashing
-        part = _changed(hashing.ring(resize.partition_path), "", [resize])
+        part = changed_ring(hashing.ring(resize.partition_path), "", resize.changes)
         return RingPlacement(part, hashing.fields, hashing.key_fields, 0)
 
     def _done(self, replaced: frozenset[FileGroupId]) -> Mapping[str, Sequence[Resize]]:
@@ -202,17 +185,8 @@ def _chains(ring: Ring, slices: Mapping[int, FileSlice], limits: Limits, split: 
     return chains
 
 
-def _changed(ring: Ring, instant: str, resizes: Sequence[Resize]) -> Ring:
-    changes = {file_id: buckets for resize in resizes for file_id, buckets in resize.changes.items()}
-    try:
-        return ring.with_changes(instant, changes)
-    except KeyError as error:
-        raise ConflictError(
-            f"another resize of buckets was first: partition={ring.partition_path!r} file_id={error.args[0]} "
-            f"instant={ring.instant}",
-            instants=(ring.instant,),
-            remedy="cluster again",
-        ) from error
+def _changes_of(resizes: Sequence[Resize]) -> dict[str, tuple[Bucket, ...]]:
+    return {file_id: buckets for resize in resizes for file_id, buckets in resize.changes.items()}
 
 
 def _new_bucket(value: int) -> Bucket:

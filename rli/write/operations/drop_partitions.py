@@ -23,7 +23,7 @@ from rli.view.caller_metadata import BoundRequest, CallerMetadata, ComparedBy
 from rli.view.definition import TableDefinition
 from rli.write.engine.contract import Engine
 from rli.write.operations.operation import written
-from rli.write.operations.replacing import ended_groups, partition_paths, require_kind, slices_in
+from rli.write.operations.replacing import ended_groups, partition_paths, renewal_of, slices_in
 from rli.write.options import WriteOptions
 
 _SAMPLE: Final = 5
@@ -49,7 +49,6 @@ def drop_partitions(
         missing_ok: whether partitions may be absent.
     """
     require_writable(table.properties)
-    require_kind(index, table)
     paths = partition_paths(partitions)
     if not paths:
         raise InvalidInputError(
@@ -83,7 +82,15 @@ def _dropped(paths: Sequence[str], missing_ok: bool, write: WriteBasis, engine: 
     write.on_step(Step.RESOLVED)
     ended = ended_groups(write, engine, context, replaced)
     read = ReadSet(frozenset(replaced), partitions=frozenset(paths))
-    return PreparedWrite(ended, schema, "DELETE_PARTITION", WriteCounts(), read, is_flushed=engine.flushes_in_tasks)
+    return PreparedWrite(
+        ended,
+        schema,
+        "DELETE_PARTITION",
+        WriteCounts(),
+        read,
+        renewal_of(write, replaced),
+        is_flushed=engine.flushes_in_tasks,
+    )
 
 
 def _bound(caller: CallerMetadata, paths: Sequence[str]) -> CallerMetadata:

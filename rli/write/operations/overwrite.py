@@ -19,13 +19,14 @@ from rli.file_group.write_context import FileGroupResult, WriteContext
 from rli.hudi.table_keys import TableKeys
 from rli.hudi.timeline.instant import Action
 from rli.index.contract import TableIndex
+from rli.index.placing import Renewal
 from rli.model import CommitResult, FileGroupId, OnPartitionChange, Scope, Step, WriteCounts
 from rli.view.definition import TableDefinition
 from rli.write.choices import chosen_partition_change
 from rli.write.engine.contract import Engine, Request, TaggedRows
 from rli.write.operations.operation import Operation, require_same_key_types, run
 from rli.write.operations.planning import located_rows, plan_write
-from rli.write.operations.replacing import Partitions, ended_groups, partition_paths, require_kind, slices_in
+from rli.write.operations.replacing import Partitions, ended_groups, partition_paths, renewal_of, slices_in
 from rli.write.options import WriteOptions
 from rli.write.rewrites.replaced_groups import NewGroupWriting
 from rli.write.rows.keying import RecordKeying
@@ -56,7 +57,6 @@ def overwrite_partitions(
         partitions: replaced beside those of the records; None for no others.
         on_partition_change: what becomes of keys that are in a partition that stays.
     """
-    require_kind(index, table)
     on_change = chosen_partition_change(table.require_settings(), on_partition_change)
     if on_change is OnPartitionChange.KEEP:
         raise InvalidInputError(
@@ -103,8 +103,9 @@ class OverwritePartitions(Operation):
             self._require_allowed(rows)
             partitions = self._replaced_by(rows)
             replaced = slices_in(write, partitions)
+            renewal = renewal_of(write, replaced)
             context = write.context(schema, is_flushed=engine.flushes_in_tasks)
-            results = _written_rows(write, context, rows, request.bytes_per_row, replaced)
+            results = _written_rows(write, context, rows, request.bytes_per_row, replaced, renewal=renewal)
             leaving = rows.profile.leaving
             apart = rows.profile.apart
         kept = sum(result.counts.updated for result in results) + sum(
@@ -121,6 +122,7 @@ class OverwritePartitions(Operation):
             self.name,
             apart,
             ReadSet(read, partitions=partitions),
+            renewal,
             is_flushed=engine.flushes_in_tasks,
         )
 
@@ -160,8 +162,10 @@ def _written_rows(
     rows: TaggedRows,
     bytes_per_row: float,
     replaced: Collection[FileGroupId],
+    *,
+    renewal: Renewal | None,
 ) -> list[FileGroupResult]:
-    plan = plan_write(write, context, rows.profile, bytes_per_row, replaced=frozenset(replaced))
+    plan = plan_write(write, context, rows.profile, bytes_per_row, replaced=frozenset(replaced), renewal=renewal)
     plan = replace(plan, writing=NewGroupWriting(plan.writing.context, plan.writing.slices))
     write.on_step(Step.RESOLVED)
     results = []

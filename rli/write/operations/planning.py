@@ -19,7 +19,7 @@ from rli.file_group.write_context import FileGroupResult, WriteContext
 from rli.hudi.file_names import new_file_id
 from rli.index.contract import ChangedKeys
 from rli.index.locators import Unlocated
-from rli.index.placing import Placement, PlacesRecords
+from rli.index.placing import Placement, PlacesRecords, Renewal
 from rli.index.reports import SomeKeys
 from rli.index.roles import AppliesSections
 from rli.model import FileGroupId, Step
@@ -42,6 +42,7 @@ def plan_write(
     *,
     most_rewritten: float = math.inf,
     replaced: frozenset[FileGroupId] = frozenset(),
+    renewal: Renewal | None = None,
 ) -> WritePlan:
     """Plan how the rows of a write become base files.
 
@@ -52,11 +53,15 @@ def plan_write(
         bytes_per_row: an estimate.
         most_rewritten: see ``plan_placements``.
         replaced: file groups that the write replaces: they take no record, and records leave them without being removed.
+        renewal: what the index lets take their place; None if it keeps no names of file groups.
 
     Raises:
         CorruptIndexError: the index names a file group that is not in the table.
     """
-    placements = _placements(write, profile, bytes_per_row, most_rewritten, replaced)
+    if renewal is None:
+        placements = _placements(write, profile, bytes_per_row, most_rewritten, replaced)
+    else:
+        placements = renewal.placements(profile.new, saves=write.saves)
     # A record that leaves costs nothing here: it is counted where it arrives.
     rows = Counter(profile.changed)
     rows.update(dict.fromkeys(profile.leaving.keys() - replaced, 0))

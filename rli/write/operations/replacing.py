@@ -7,12 +7,10 @@ from itertools import chain
 from typing import Literal, TypeAlias
 
 from rli.commit.write_basis import WriteBasis
-from rli.errors import InvalidInputError, SettingsError
+from rli.errors import InvalidInputError
 from rli.file_group.write_context import FileGroupResult, WriteContext
-from rli.index.contract import TableIndex
-from rli.index.placing import PlansClustering
+from rli.index.placing import PlansClustering, Renewal
 from rli.model import FileGroupId, Step
-from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.write.engine.contract import Engine
 from rli.write.operations.candidates import locator_of_matches
@@ -22,14 +20,9 @@ Partitions: TypeAlias = Sequence[str] | Literal["all"]
 """Partition paths as the table has them, or all of them."""
 
 
-def require_kind(index: TableIndex, table: TableDefinition) -> None:
-    """Pass indexes with which file groups may be replaced; raises ``SettingsError`` for others."""
-    if isinstance(index, PlansClustering):
-        raise SettingsError(
-            "the index keeps the names of its file groups, as Hudi's writers do, so they cannot be replaced by others: "
-            f"table={table.location} index={index.url}",
-            remedy="call delete_where and upsert, or give the table another kind of index: rli index migrate TABLE --to simple:",
-        )
+def renewal_of(write: WriteBasis, replaced: Collection[FileGroupId]) -> Renewal | None:
+    """What the index lets take the place of file groups that are replaced; None if it keeps no names of file groups."""
+    return write.index.renewal(write.snapshot, replaced) if isinstance(write.index, PlansClustering) else None
 
 
 def partition_paths(partitions: Partitions) -> tuple[str, ...]:
