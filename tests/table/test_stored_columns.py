@@ -318,6 +318,24 @@ def test_unique_values_are_kept_unique(tmp_path: Path, kind: str) -> None:
     require_same(table)
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_log_files_free_unique_values(tmp_path: Path, version: int) -> None:
+    """Values that a record of the same file group has given up, or gives up in the same commit; and one that it keeps."""
+    table = new_table(tmp_path / "t", "merge_on_read", version)
+    table.upsert(rows(("a", "x", 1, "v"), ("b", "x", 1, "b"), ("c", "x", 1, "c")))
+    table.create_index("by_email", on="email", unique=True)
+    table.upsert(rows(("a", "x", 2, None)))
+    assert table.upsert(rows(("b", "x", 2, "v"))).files_appended == 1
+    changes = rows(("b", "x", 3, None), ("c", "x", 3, "v")).append_column("op", pa.array(["d", "u"]))
+    assert table.merge(changes, op="op").files_appended == 1
+    with pytest.raises(RepeatedValueError, match="'v', 'c'"):
+        table.upsert(rows(("a", "x", 3, "v")))
+    # The first of them loses against the stored record.
+    with pytest.raises(RepeatedValueError, match="'v', 'c'"):
+        table.upsert(rows(("c", "x", 1, "late"), ("a", "x", 3, "v")))
+    assert {row["id"]: row["email"] for row in table.read().to_pylist()} == {"a": None, "c": "v"}
+
+
 def test_one_of_two_writers_wins(table: Table) -> None:
     table.upsert(rows(("a", "x", 1, "a@b")))
     table.create_index("by_email", on="email", unique=True)

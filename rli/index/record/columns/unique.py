@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from rli.tasks import InProcess
 from rli.view import paths
 from rli.view.column_values import NAMES, ColumnValues
 from rli.view.file_slices import DataFile, FileSlice, SeenInstants
+from rli.view.merging.log_keys import log_keys
 from rli.view.snapshot import Snapshot
 
 _SAMPLE: Final = 5
@@ -82,37 +82,31 @@ class UniqueValues:
         return rows.filter(pc.invert(is_copied)).select(NAMES)
 
     def _present(self, values: ColumnValues, keys: pa.Array) -> Iterator[pa.Table]:
-        """Those records of some keys that the write leaves where they are."""
+        """Those records of some keys that the write leaves as they are."""
+        change = self._write.change
+        for stat in change.appended if len(keys) else ():
+            # Its records and deletes win over those before: otherwise the write would have written a base file.
+            for gone in log_keys(self._write.snapshot.table.storage, _unpublished(self._write.instant, stat)):
+                keys = keys.filter(pc.invert(pc.is_in(keys, value_set=gone)))
         if not len(keys):
             return
         places = self._locate(keys)
         named = named_groups(places["partition_path"].combine_chunks(), places["file_id"].combine_chunks())
-        after = self._slices_after(group for group in named.groups if group is not None)
+        after = self._slices_after({group for group in named.groups if group is not None})
         for file_slice in after.values():
             rows = values.of_slice(file_slice).select(NAMES)
             yield rows.filter(pc.is_in(rows["key"], value_set=keys))
 
-    def _slices_after(self, groups: Iterator[FileGroupId]) -> Mapping[FileGroupId, FileSlice]:
-        wanted = {*groups}
-        found = {
-            group: one
-            for group, one in self._write.snapshot.slices.of_groups(wanted).items()
-            if group not in self._write.change.replaced
+    def _slices_after(self, wanted: set[FileGroupId]) -> Mapping[FileGroupId, FileSlice]:
+        """The slices of some file groups after the write, without its log files."""
+        change, instant = self._write.change, self._write.instant
+        kept = self._write.snapshot.slices.of_groups(wanted - {*change.replaced})
+        written = {
+            stat.group: FileSlice(stat.group, instant, _unpublished(instant, stat))
+            for stat in change.written
+            if stat.group in wanted
         }
-        for stat in self._write.change.stats:
-            if stat.group not in wanted:
-                continue
-            file, old = _unpublished(self._write.instant, stat), found.get(stat.group)
-            if stat.appended_to is None or old is None:
-                found[stat.group] = FileSlice(stat.group, self._write.instant, file)
-            else:
-                seen = (
-                    None
-                    if old.seen is None
-                    else replace(old.seen, completed=old.seen.completed | {self._write.instant})
-                )
-                found[stat.group] = replace(old, logs=(*old.logs, file), seen=seen)
-        return found
+        return {**kept, **written}
 
 
 def require_no_repeats(name: str, snapshot: Snapshot, column: str) -> None:
