@@ -12,6 +12,7 @@ from rli.commit.checked_write import CheckedWrite
 from rli.commit.conflicts import PlannedCommit
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.published_write import PublishedWrite
+from rli.commit.unique_values import require_unique
 from rli.coordination.contract import Held
 from rli.errors import ConflictError
 from rli.hudi.avro_schema import to_avro
@@ -19,7 +20,7 @@ from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import SyncOptions
-from rli.index.roles import IndexesColumns, UnpublishedWrite
+from rli.index.roles import UnpublishedWrite
 from rli.model import Step
 from rli.view.caller_transactions import require_first
 from rli.view.commit_facts import CommitFacts, WriteEffort
@@ -47,6 +48,7 @@ class LeasedWrite:
         Raises:
             ConflictError: another writer got there first.
             RepeatedValueError: a second record would have a value of a column with a unique index.
+            IndexNotReadyError: a unique index cannot tell.
             RepeatedTransactionError, TransactionMismatchError: another writer committed the caller's transaction.
             LeaseLostError: another process took the lease over.
             UndecidedCommitError: nobody knows yet whether the write is published.
@@ -78,10 +80,9 @@ class LeasedWrite:
         planned.require_no_conflict(now, begun.tasks)
         planned.require_no_planned_rewrite(now.snapshot)
         planned.require_same_deletes(now.snapshot, partial(begun.deleted_keys_of, now.snapshot))
-        if isinstance(begun.index, IndexesColumns):
-            schema = accepted.schema if len(accepted.schema) else now.snapshot.schema or accepted.schema
-            written = UnpublishedWrite(now.snapshot, begun.instant, change, schema)
-            begun.index.require_unique(written, lambda keys: now.locator().locate_all(keys))
+        schema = accepted.schema if len(accepted.schema) else now.snapshot.schema or accepted.schema
+        written = UnpublishedWrite(now.snapshot, begun.instant, change, schema)
+        require_unique(begun.index, written, lambda keys: now.locator().locate_all(keys))
         return CheckedWrite(begun, self._lease, table, now, accepted, change, prepared.files, self._promoted)
 
     def _change(self, accepted: PreparedWrite, table: TableDefinition) -> TableChange:

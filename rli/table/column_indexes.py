@@ -50,7 +50,7 @@ class IndexesOnColumns:
         if found is not None and found.state is ColumnIndexState.VALID:
             return found
         if home is IndexHome.STORE:
-            return self._create_in_store(name, index, timeout)
+            return self._create_in_store(name, index, timeout, is_lost=found is not None)
         wanted = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope))
         if wanted is not None:
             build_partitions(self._opened, wanted, timeout, on_progress)
@@ -94,11 +94,12 @@ class IndexesOnColumns:
         _require_same(found, index, home)
         return found, home
 
-    def _create_in_store(self, name: str, index: WantedIndex, timeout: float | None) -> ColumnIndex:
+    def _create_in_store(self, name: str, index: WantedIndex, timeout: float | None, *, is_lost: bool) -> ColumnIndex:
         require_possible(index, self._opened)
-        # Named first: each commit from here on keeps the index, as soon as it is built.
+        # Named first: each commit from here on keeps the index, as soon as it is built. In place of a lost unique one, commits are
+        # refused until then.
         named = NamedIndex(using=index.using, column=index.column, is_owner=True, home=IndexHome.STORE)
-        self._name(name, index, named, timeout)
+        self._name(name, index, named.model_copy(update={"is_unique": is_lost and index.is_unique}), timeout)
         build(name, index.column, self._opened)
         if index.is_unique:
             self._keep_unique(name, named.model_copy(update={"is_unique": True}), timeout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 import pytest
@@ -367,3 +367,26 @@ def test_lost_unique_indexes_refuse_commits(table: Table) -> None:
         open_table(table.location).upsert(rows(("b", "x", 1, "a@b")))
     table.drop_index("by_email")
     assert table.upsert(rows(("b", "x", 1, "a@b"))).inserted == 1
+
+
+def test_changed_indexes_keep_values_unique(table: Table) -> None:
+    """A commit is refused until the table has an index again that tells the values that are taken."""
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email", unique=True)
+    table.migrate_index("bloom:")
+    with pytest.raises(IndexNotReadyError, match="by_email"):
+        open_table(table.location).upsert(rows(("b", "x", 1, "a@b")))
+    table.migrate_index(f"lmdb://{table.location}/again")
+
+    def build(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecordTableIndex, "build_column", build)
+        with pytest.raises(KeyboardInterrupt):
+            table.create_index("by_email", on="email", unique=True)
+    with pytest.raises(IndexNotReadyError, match="by_email"):
+        open_table(table.location).upsert(rows(("b", "x", 1, "a@b")))
+    table.create_index("by_email", on="email", unique=True)
+    with pytest.raises(RepeatedValueError, match="by_email"):
+        open_table(table.location).upsert(rows(("b", "x", 1, "a@b")))
