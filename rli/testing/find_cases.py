@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
-import pytest
 
 from rli.codec.entries import TOMBSTONE
 from rli.errors import SettingsError
@@ -50,8 +51,9 @@ class FindCases:
         assert found_in(store, [b"prefix!!"], [0]) == expected
 
     def test_stores_beside_have_other_urls(self, store: Store) -> None:
-        try:
-            beside = {store.url_beside("one"), store.url_beside("two")}
-        except SettingsError:
-            pytest.skip("the store can have none beside it")
-        assert len(beside - {store.url}) == 2
+        beside = set()
+        for name in ("one", "two"):
+            with suppress(SettingsError):
+                beside.add(store.url_beside(name))
+        assert len(beside) in (0, 2)
+        assert store.url not in beside
