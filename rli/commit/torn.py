@@ -37,6 +37,7 @@ from rli.index.roles import RemembersCommits
 from rli.model import Durability, LeasePlace
 from rli.publication.fence import Fence
 from rli.services.rollback import ROLLBACK
+from rli.services.undo_plan import has_folder_of_rli
 from rli.tasks import InProcess
 from rli.telemetry import events
 from rli.view import paths
@@ -153,7 +154,7 @@ def require_no_empty_commit(table: TableDefinition, timeline: Timeline) -> None:
 
 def _empty(snapshot: Snapshot, own: Container[str]) -> Iterator[TornCommit]:
     for instant in snapshot.timeline.torn:
-        if instant.time in own or _has_journal(snapshot.table, instant):
+        if instant.time in own or has_folder_of_rli(snapshot.table.storage, instant.time):
             yield _torn(snapshot, instant)
 
 
@@ -162,7 +163,7 @@ def _broken(snapshot: Snapshot, index: TableIndex, own: Container[str]) -> Itera
     # It stops at the first whole commit, which must stay. Commits are undone from the newest back, so a broken commit
     # behind a whole one is out of reach, and counts as damaged.
     for instant in reversed(snapshot.timeline.completed_writes):
-        is_own = instant.time in own or _has_journal(snapshot.table, instant)
+        is_own = instant.time in own or has_folder_of_rli(snapshot.table.storage, instant.time)
         if not (is_own and _may_be_torn(snapshot, index, instant)):
             return
         try:
@@ -207,12 +208,6 @@ def _lost(snapshot: Snapshot, followed: Iterable[tuple[str, str]], torn: Iterabl
         if timeline.is_visible(time):
             return
         yield TornCommit(time, action, timeline.layout.completed_path(time, action, "*"))
-
-
-def _has_journal(table: TableDefinition, instant: Instant) -> bool:
-    """Whether rli made a commit, of which nothing else can be read."""
-    folders = (paths.journal_folder(instant.time), paths.work_folder(instant.time))
-    return any(table.storage.exists(folder) for folder in folders)
 
 
 def _is_told_by_journals(table: TableDefinition, index: TableIndex, torn: Iterable[TornCommit]) -> bool:

@@ -57,6 +57,7 @@ def drop_dead_deltacommit(storage: Storage, layout: TimelineLayout, instant: str
         written = files_of_deltacommit(storage, instant)
         storage.delete_files(path for path in written if posixpath.dirname(path) != timeline_folder)
     writer.remove_pending(instant, Action.DELTA_COMMIT)
+    writer.flush()
 
 
 def _is_merged(storage: Storage, layout: TimelineLayout, instant: str) -> bool:
@@ -69,6 +70,13 @@ def _is_merged(storage: Storage, layout: TimelineLayout, instant: str) -> bool:
 def is_deltacommit_completed(storage: Storage, layout: TimelineLayout, instant: str) -> bool:
     """Whether a deltacommit is published."""
     return _writer(storage, layout).is_completed(instant, Action.DELTA_COMMIT)
+
+
+def is_deltacommit_pending(storage: Storage, layout: TimelineLayout, instant: str) -> bool:
+    """Whether a deltacommit was requested, and is not published."""
+    writer = _writer(storage, layout)
+    is_requested = writer.requested(instant, Action.DELTA_COMMIT) is not None
+    return is_requested and not writer.is_completed(instant, Action.DELTA_COMMIT)
 
 
 def files_of_deltacommit(storage: Storage, instant: str) -> list[str]:

@@ -11,12 +11,11 @@ from rli.coordination.heartbeats import Heartbeats
 from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action, Instant
-from rli.hudi.timeline.layouts import marker_folder
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
-from rli.publication.deltacommits import drop_dead_deltacommit
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.services.rollback import ROLLBACK
+from rli.services.undo_plan import has_folder_of_rli
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
@@ -40,8 +39,6 @@ def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
     for instant in expired_writes(table):
         snapshot = Snapshot.now(table)
         rollback = ROLLBACK.announce(_plan(snapshot, instant), snapshot.timeline, fence)
-        table.storage.delete_folder(marker_folder(instant.time))
-        drop_dead_deltacommit(table.storage, table.timeline_layout, instant.time)
         ROLLBACK.finish(rollback, fence)
         Heartbeats.of(table).remove(instant.time)
 
@@ -74,10 +71,8 @@ def expired_writes(table: TableDefinition) -> list[Instant]:
         for instant in pending
         # An overwrite or a clustering has a plan that others may carry out.
         if instant.action in told
-        # The folder of a write of rli is there from before its request until after its end.
-        and not table.storage.exists(paths.work_folder(instant.time))
         # A commit of rli that lost its completed file is for ``rli.commit.torn``, or for an operator.
-        and not table.storage.exists(paths.journal_folder(instant.time))
+        and not has_folder_of_rli(table.storage, instant.time)
         and heartbeats.is_silent(TableInstant(table, instant.time, instant.action).pending_paths, instant.time)
     ]
 

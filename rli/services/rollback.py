@@ -13,12 +13,15 @@ from typing import Final
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.file_group.undone_commits import forget_undone
 from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.layouts import marker_folder
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 from rli.model import FileGroupId
+from rli.publication.deltacommits import drop_dead_deltacommit, is_deltacommit_pending
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.services.planned import PlannedService
 from rli.services.undo_plan import (
+    has_folder_of_rli,
     kept_by_index,
     planned_files,
     require_undoable,
@@ -117,6 +120,17 @@ def _require_files_before(snapshot: Snapshot, instant: Instant) -> None:
             )
 
 
+def _clear_up_dead_write(rollback: TableInstant, undone: TableInstant) -> None:
+    """Remove what a dead writer of another engine left besides its files, if its commit never completed; may be repeated."""
+    table, storage = undone.table, undone.table.storage
+    if undone.is_completed or has_folder_of_rli(storage, undone.time):
+        return
+    storage.delete_folder(marker_folder(undone.time))
+    # A rollback that has begun may have withdrawn a completed commit, whose deltacommit stays (P52).
+    if rollback.progress() is None or is_deltacommit_pending(storage, table.timeline_layout, undone.time):
+        drop_dead_deltacommit(storage, table.timeline_layout, undone.time)
+
+
 class Rollback(PlannedService[str]):
     """Takes one commit back; the result is its instant."""
 
@@ -128,6 +142,8 @@ class Rollback(PlannedService[str]):
         plan = RollbackPlan.from_avro(announced.plan() or b"", f"{announced.time}.rollback.requested")
         undone = TableInstant(table, plan.instant_time, plan.action)
         change = TableChange.removing(plan.files, [plan.instant_time])
+        # Before the fence asks what becomes of the metadata table: without a deltacommit, the record index stays.
+        _clear_up_dead_write(announced, undone)
         fence.start(announced, change)
         # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
         # instant that is older than all others would pass for one of an archived commit.

@@ -11,6 +11,7 @@ from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action, Instant
 from rli.publication.instants import TableInstant
 from rli.storage import Storage
+from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.planned_rewrites import pending_compactions
 from rli.view.snapshot import Snapshot
@@ -81,3 +82,15 @@ def kept_by_index(files: Mapping[str, object], instant: str, action: str) -> lis
         action: of the commit.
     """
     return files_of(files, instant) if action == Action.REPLACE_COMMIT else []
+
+
+def has_folder_of_rli(storage: Storage, instant: str) -> bool:
+    """Whether a write of rli has left its work folder, or its journals: it is none of another engine.
+
+    The work folder is there from before the write's request until after its end, and a commit has journals until a clean.
+
+    Args:
+        storage: of the table.
+        instant: time of the write.
+    """
+    return any(storage.exists(folder) for folder in (paths.work_folder(instant), paths.journal_folder(instant)))

@@ -17,8 +17,7 @@ from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.publication.instants import TableInstant
 from rli.table.table import opened_table
-from rli.view.paths import JOURNAL
-from tests.support.tables import turn_into_version_9
+from tests.support.dead_writers import table_with_dead_deltacommit
 
 pytestmark = pytest.mark.invariant("P55")
 
@@ -229,22 +228,10 @@ def test_dead_write_leaves_record_index(tmp_path: Path) -> None:
 
 def test_dead_deltacommit_leaves_record_index(tmp_path: Path) -> None:
     """A process of Hudi may die between the deltacommit and the commit; it leaves no journals."""
-    made = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", lock="filesystem")
-    turn_into_version_9(made)
-    with open_table(made.location) as table:
-        table.index.migrate("record-index:")
-        table.upsert(ROWS)
-        table.upsert(pa.table({"id": ["a", "c"], "city": ["Rome", "Rome"], "ts": [2, 2]}))
-        dead = table.timeline()[-1].time
-    folder = Path(made.location, ".hoodie")
-    shutil.rmtree(Path(made.location, JOURNAL, dead))
-    for file in (folder / "timeline").glob(f"{dead}_*.commit"):
-        file.unlink()
-    heartbeat = folder / ".heartbeat" / dead
-    heartbeat.touch()
-    os.utime(heartbeat, (time.time() - 130,) * 2)
+    made, dead = table_with_dead_deltacommit(tmp_path)
+    folder = made / ".hoodie"
     assert list((folder / "metadata/record_index").glob(f"*{dead}*"))
-    table = open_table(made.location)
+    table = open_table(made)
     table.clean()
     assert [path for path in folder.rglob(f"*{dead}*") if path.suffix != ".rollback"] == []
     assert table.metadata.verify() == ()
@@ -253,7 +240,8 @@ def test_dead_deltacommit_leaves_record_index(tmp_path: Path) -> None:
     assert table.verify_index().agrees
 
 
-def test_dead_write_holds_back_no_compaction(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_being_rolled_back", [False, True])
+def test_dead_write_holds_back_no_compaction(tmp_path: Path, *, is_being_rolled_back: bool) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", lock="filesystem", index="record-index:")
     table.upsert(ROWS)
     dead = dead_write(table, silent_seconds=130)
@@ -261,6 +249,9 @@ def test_dead_write_holds_back_no_compaction(tmp_path: Path) -> None:
     for state in ("requested", "inflight"):
         (timeline / f"{dead}.deltacommit.{state}").touch()
     assert table.metadata.compact().held_back_by == dead
+    if is_being_rolled_back:
+        # The process of Hudi that rolled it back is dead, too.
+        age_by_a_day(table, planned_by_hudi(table, Action.ROLLBACK, RollbackPlan(dead, "commit", {}).to_avro()))
     table.clean()
     compacted = table.metadata.compact()
     assert (compacted.held_back_by, compacted.instant is not None) == (None, True)
