@@ -242,6 +242,18 @@ def test_indexes_of_columns_outlive_bootstraps(table: Table) -> None:
         open_store(beside)
 
 
+def test_lost_indexes_leave_no_stores(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email")
+    beside = record_index(table).store.url_beside("by_email")
+    record_index(table).store.drop()
+    table.index.bootstrap()
+    require_same(table)
+    table.index.drop()
+    with pytest.raises(IndexNotFoundError):
+        open_store(beside)
+
+
 def test_lost_stores_are_shown_invalid(table: Table) -> None:
     table.upsert(rows(("a", "x", 1, "a@b")))
     table.create_index("by_email", on="email")

@@ -17,6 +17,7 @@ from rli.storage import Storage
 from rli.store.registry import open_store
 from rli.tasks import TaskRunner
 from rli.urls import without_password
+from rli.view.column_indexes import NamedIndexes
 from rli.view.definition import TableDefinition
 
 
@@ -74,10 +75,11 @@ class RecordKind(KeptKind):
             )
 
     def rebuild(self, table: TableDefinition, options: IndexOptions, tasks: TaskRunner) -> tuple[RecordTableIndex, int]:
-        beside = list[str]()
+        # Indexes of columns follow the timeline by themselves: they stay. The table names them where the index was lost, or an
+        # earlier attempt died without its notes.
+        beside = {*NamedIndexes.load(table.storage).in_stores}
         with suppress(IndexNotFoundError), self._opened(table) as old:
-            # Indexes of columns follow the timeline by themselves: they stay.
-            beside = old.noted_beside()
+            beside.update(old.noted_beside())
             old.store.drop()
         index = self._create(table, options)
         try:
