@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -64,8 +64,8 @@ class IndexesOnColumns:
             return found
         if home is IndexHome.STORE:
             raise InvalidInputError(
-                f"an index in a key-value store is not scheduled: name={name}",
-                remedy="leave out wait=False (--async), or choose home='metadata'",
+                f"only indexes in the metadata table are scheduled, and this one is kept in a key-value store: name={name}",
+                remedy="leave out wait=False (--async); in tables of version 9, home='metadata' can be chosen",
             )
         is_needed = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope)) is not None
         self._name(name, index, _named_as(index, is_owner=is_needed, is_scheduled=is_needed), timeout)
@@ -120,7 +120,7 @@ class IndexesOnColumns:
             # Another caller may have made an index of this name meanwhile.
             own = NamedIndexes.load(fence.table.storage).indexes.get(name)
             if own is not None and (own.home, own.using, own.column) != (named.home, named.using, named.column):
-                raise _another(name, own.using, (own.column,), own.expression)
+                raise _another(name, f"using={own.using} column={own.column} home={own.home}")
             if named.home is IndexHome.METADATA:
                 _require_same(_named(name, column_indexes(fence.table.reloaded(), {})), index, named.home)
             if own is not None:
@@ -228,13 +228,16 @@ def _named(name: str, indexes: Iterable[ColumnIndex]) -> ColumnIndex | None:
 def _require_same(found: ColumnIndex | None, wanted: WantedIndex, home: IndexHome) -> None:
     """Raise ``IndexExistsError`` if an index of the wanted name is another one."""
     if found is not None and not (wanted.is_like(found) and found.home is (wanted.home or home)):
-        raise _another(found.name, found.using, found.columns, found.expression)
+        columns = ",".join(found.columns)
+        raise _another(
+            found.name,
+            f"using={found.using} columns={columns} expression={found.expression} home={found.home} unique={found.is_unique}",
+        )
 
 
-def _another(name: str, using: IndexUse, columns: Sequence[str], expression: str | None) -> IndexExistsError:
+def _another(name: str, description: str) -> IndexExistsError:
     return IndexExistsError(
-        f"the table has another index of this name: name={name} using={using} "
-        f"columns={','.join(columns)} expression={expression}",
+        f"the table has another index of this name: name={name} {description}",
         remedy="choose another name, or drop that index first: rli index drop TABLE NAME",
     )
 

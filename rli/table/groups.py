@@ -226,10 +226,11 @@ class TableGroups:
             expression: over the column, such as ``hour(ts)``, in the grammar of filters: its values are indexed, and filters that name
                 the expression use them. Parts of times are those of the UTC clock. None for the column itself.
             home: of a secondary index: "metadata" for the metadata table, with its record index, in tables of version 9; "store" for
-                the key-value store of the table's index. By default the first of the two that the table can have.
-            unique: refuse commits after which two records have one value of the column; of secondary indexes in a store. Records
-                with null are not compared.
-            wait: False: only schedule the index, and let ``build_indexes`` build it, here or in another process.
+                the key-value store of the table's index. By default "metadata" in tables of version 9, otherwise "store".
+            unique: refuse commits that would give two records one value of the column. This takes a secondary index in a store.
+                Records with null are not compared.
+            wait: False: only schedule the index, and let ``build_indexes`` build it, here or in another process. An index in a
+                store is not scheduled.
             timeout: as for ``clean``.
             on_progress: as for ``metadata.enable``.
 

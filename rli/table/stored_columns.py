@@ -13,6 +13,7 @@ from rli.index.roles import ColumnFacts, IndexesColumns
 from rli.model import Scope
 from rli.table.opened import OpenTable
 from rli.tasks import InThreads
+from rli.telemetry import events
 from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexHome, IndexUse, NamedIndexes, WantedIndex
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot, told_of_now
@@ -129,7 +130,8 @@ def _facts_of(name: str, table: OpenTable, schema: pa.Schema | None) -> ColumnFa
     try:
         index = table.index
         return index.facts_of(name, table.definition, schema) if isinstance(index, IndexesColumns) else None
-    except RliError:
+    except RliError as error:
+        events.COLUMN_INDEX_UNUSED.log(table=table.definition.location, index=name, cause=error)
         return None
 
 
@@ -142,5 +144,5 @@ def _require_store(table: OpenTable) -> None:
         raise UnsupportedTableError(
             f"the index of the table is in no key-value store, which could keep an index of a column: "
             f"table={table.definition.location} index={table.definition.index_url}",
-            remedy="give the table a record index: rli index change TABLE --to lmdb:///path",
+            remedy="give the table a record index: rli index migrate TABLE --to lmdb:///path",
         )

@@ -193,7 +193,7 @@ class Snapshot:
         if log is not None and self.table.properties.is_copy_on_write:
             raise UnsupportedTableError(
                 f"a copy-on-write table holds a log file, as merge-on-read tables do: file={log.logs[0].path}",
-                remedy="let Hudi compact the table before it becomes copy-on-write, or move the file away",
+                remedy="move the file away; tables become copy-on-write by rli table-type, behind a compaction: rli compact TABLE",
             )
         return live
 

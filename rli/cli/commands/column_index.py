@@ -80,14 +80,15 @@ def create(
         IndexHome | None,
         typer.Option(
             help="Where a secondary index is kept. metadata: in the metadata table, in tables of version 9. store: in the key-value "
-            "store of the table's index. By default the first of the two that the table can have.",
+            "store of the table's index. Default: metadata in tables of version 9, otherwise store.",
             show_default=False,
         ),
     ] = None,
     unique: Annotated[
         bool,
         typer.Option(
-            "--unique", help="Refuse commits after which two records have one value; of secondary indexes in a store."
+            "--unique",
+            help="Refuse commits that would give two records one value. It takes a secondary index in a store.",
         ),
     ] = False,
     expression: Annotated[
@@ -101,7 +102,10 @@ def create(
     ] = None,
     in_background: Annotated[
         bool,
-        typer.Option("--async", help="Only schedule the index: rli index run builds it, here or on another machine."),
+        typer.Option(
+            "--async",
+            help="Only schedule the index: rli index run builds it, here or on another machine. Not for indexes in a store.",
+        ),
     ] = False,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,

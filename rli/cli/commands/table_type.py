@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import rli
+from rli.cli.commands.create import TypeName
 from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command
 from rli.cli.output import print_facts, report
 from rli.model import TableType
@@ -24,7 +25,7 @@ class TypeOfTable:
     """What ``rli table-type`` reports.
 
     Attributes:
-        table_type: as the option ``--type`` of ``rli create``.
+        table_type: "copy_on_write" or "merge_on_read", as in ``rli info --json``.
     """
 
     table_type: str
@@ -34,11 +35,10 @@ def table_type(
     table: TableArgument,
     *,
     wanted: Annotated[
-        str | None,
+        TypeName | None,
         typer.Option(
             "--set",
-            metavar="TYPE",
-            help="copy-on-write or merge-on-read. Set it while no writer of Hudi is at work. Default: show it.",
+            help="The new type. Set it while no writer of Hudi is at work. Default: show the type.",
             show_default=False,
         ),
     ] = None,
@@ -51,5 +51,4 @@ def table_type(
     if wanted is not None:
         opened.set_table_type(wanted.replace("-", "_"), timeout=timeout)
     stored = TableType(opened_table(opened).definition.properties.table_type.lower())
-    found = TypeOfTable(stored.replace("_", "-"))
-    report(found, as_json=as_json, render=lambda: print_facts({"type": found.table_type}))
+    report(TypeOfTable(stored), as_json=as_json, render=lambda: print_facts({"type": stored.replace("_", "-")}))

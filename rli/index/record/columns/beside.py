@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
@@ -32,7 +33,7 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
 
     def __init__(self, store: Store, settings: IndexSettings, limits: IndexLimits = DEFAULT_LIMITS) -> None:
         super().__init__(store, settings, limits)
-        self._opened: dict[str, StoredColumn] = {}
+        self._opened: dict[str, _Opened] = {}
         self._opening = Lock()
 
     def follow_columns(self, table: TableDefinition, tasks: TaskRunner) -> None:
@@ -110,18 +111,57 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
     @contextmanager
     def _column(self, name: str) -> Iterator[StoredColumn]:
         """The index of a column; opened anew behind an error, because another one may have taken its place."""
-        with self._opening:
-            column = self._opened.get(name)
-            if column is None or column.is_gone():
-                self._forget(name)
-                column = self._opened[name] = StoredColumn.at(self.store.url_beside(name))
+        opened = self._enter(name)
         try:
-            yield column
+            yield opened.column
         except RliError:
-            self._forget(name)
+            opened.is_stale = True
             raise
+        finally:
+            self._leave(name, opened)
+
+    def _enter(self, name: str) -> _Opened:
+        with self._opening:
+            opened = self._opened.get(name)
+            if opened is None or opened.is_stale or opened.column.is_gone():
+                self._retire(name)
+                opened = self._opened[name] = _Opened(StoredColumn.at(self.store.url_beside(name)))
+            opened.users += 1
+            return opened
+
+    def _leave(self, name: str, opened: _Opened) -> None:
+        with self._opening:
+            opened.users -= 1
+            if opened.is_stale and self._opened.get(name) is opened:
+                del self._opened[name]
+            opened.close_behind_users()
 
     def _forget(self, name: str) -> None:
-        column = self._opened.pop(name, None)
-        if column is not None:
-            column.close()
+        with self._opening:
+            self._retire(name)
+
+    def _retire(self, name: str) -> None:
+        opened = self._opened.pop(name, None)
+        if opened is not None:
+            opened.is_stale = True
+            opened.close_behind_users()
+
+
+@dataclass(slots=True)
+class _Opened:
+    """An index of a column that threads share.
+
+    Attributes:
+        column: the index.
+        users: how many use it now.
+        is_stale: whether nobody else gets it: the last user closes it.
+    """
+
+    column: StoredColumn
+    users: int = 0
+    is_stale: bool = False
+
+    def close_behind_users(self) -> None:
+        """Close the index if it is stale and nobody uses it."""
+        if self.is_stale and not self.users:
+            self.column.close()
