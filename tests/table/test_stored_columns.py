@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -25,7 +25,10 @@ from rli import (
     create_table,
     open_table,
 )
+from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.entries import Entries
 from rli.index.record.table.index import RecordTableIndex
+from rli.store.contract import Store
 from rli.store.registry import open_store
 from tests.support.indexes import record_index
 from tests.support.soak import FACTOR
@@ -215,6 +218,49 @@ def test_recreated_indexes_hide_no_record(table: Table) -> None:
     assert table.read(filters="n = 2")["id"].to_pylist() == ["b"]
 
 
+def test_commits_amid_a_look_up_hide_no_record(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "v"), ("b", "x", 1, "u")))
+    table.create_index("by_email", on="email")
+    store = type(record_index(table).store)
+    find, swaps = store.find, [rows(("a", "x", 2, "w"), ("b", "x", 2, "v"))]
+
+    def swap_first(self: Store, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+        while swaps:
+            open_table(table.location).upsert(swaps.pop())
+        return find(self, prefixes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "find", swap_first)
+        assert table.get(where={"email": ["v"]}).num_rows == 1
+
+
+def test_indexes_built_later_hide_no_record(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "v"), ("b", "x", 1, "u")))
+    table.create_index("by_email", on="email")
+    keys_with = RecordTableIndex.keys_with
+
+    def build_again_first(self: RecordTableIndex, *asked: Any) -> pa.Array | None:
+        patch.undo()
+        other = open_table(table.location)
+        other.upsert(rows(("a", "x", 2, "w"), ("b", "x", 2, "v")))
+        other.drop_index("by_email")
+        other.create_index("by_email", on="email")
+        return keys_with(self, *asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecordTableIndex, "keys_with", build_again_first)
+        assert table.get(where={"email": ["v"]}).num_rows == 1
+
+
+def test_other_indexes_are_never_dropped(tmp_path: Path, table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "v")))
+    other = new_table(tmp_path / "other", index=record_index(table).store.url_beside("by_email"))
+    other.upsert(rows(("b", "x", 1, "w")))
+    with pytest.raises(IndexExistsError, match="holds a record index"):
+        table.create_index("by_email", on="email")
+    assert other.lookup(["b"]).num_rows == 1
+
+
 def test_savepoints_hide_no_record(table: Table) -> None:
     """An old version that a savepoint keeps is not taken for the last one before a commit."""
     table.upsert(rows(("a", "x", 1, "v")))
@@ -379,6 +425,17 @@ def test_lost_unique_indexes_refuse_commits(table: Table) -> None:
         open_table(table.location).upsert(rows(("b", "x", 1, "a@b")))
     table.drop_index("by_email")
     assert table.upsert(rows(("b", "x", 1, "a@b"))).inserted == 1
+
+
+def test_undone_columns_refuse_no_commit(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", maintenance=False)
+    table.upsert(pa.table({"id": ["a"]}))
+    added = table.upsert(pa.table({"id": ["b"], "email": ["v"]})).instant
+    table.create_index("by_email", on="email", unique=True)
+    assert added is not None
+    table.rollback(added)
+    assert table.upsert(pa.table({"id": ["a", "c"]})).inserted == 1
+    assert [index.state for index in table.indexes()] == [ColumnIndexState.INVALID]
 
 
 def test_changed_indexes_keep_values_unique(table: Table) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from rli.errors import IndexExistsError, IndexMismatchError, IndexNotFoundError, RliError, SettingsError
 from rli.index.record.entries.identity import give_identity
 from rli.index.record.index_alone import IndexAlone
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.stored_index import StoredIndex
+from rli.index.record.stored_index import SETTINGS, StoredIndex
 from rli.index.record.table_record_index import TableRecordIndex
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode, Scope
@@ -17,9 +16,6 @@ from rli.settings import IndexSettings
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.urls import without_password
-
-_SETTINGS: Final = "settings"
-"""Name of the control record with the settings of an index."""
 
 
 def open_index(url: str) -> RecordIndex:
@@ -44,7 +40,7 @@ def open_as_it_is(url: str) -> StoredIndex:
     """Open the index in a URL's store, whatever its scope; raises as ``open_index``."""
     store = open_store(IndexUrl.parse(url).store)
     try:
-        content = store.read_control(_SETTINGS)
+        content = store.read_control(SETTINGS)
         if content is None:
             raise IndexNotFoundError(
                 f"there is no index here: url={without_password(url)}", remedy="create or bootstrap it"
@@ -105,7 +101,7 @@ def create_index(
     except SettingsError:
         store.close()
         raise
-    if not store.compare_and_set(_SETTINGS, None, settings.to_json()):
+    if not store.compare_and_set(SETTINGS, None, settings.to_json()):
         store.close()
         raise IndexExistsError(
             f"there is an index already: url={without_password(url)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 
@@ -31,6 +32,9 @@ from rli.model import Scope
 from rli.settings import IndexSettings
 from rli.store.contract import Store
 from rli.store.home import SupportsHome
+
+SETTINGS: Final = "settings"
+"""Name of the control record with the settings of a record index."""
 
 
 class StoredIndex(StoredEntries, RecordIndex):

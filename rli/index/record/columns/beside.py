@@ -10,16 +10,18 @@ from typing import Final
 
 import pyarrow as pa
 
-from rli.errors import IndexNotFoundError, IndexNotReadyError, RliError
+from rli.errors import IndexExistsError, IndexNotFoundError, IndexNotReadyError, RliError
 from rli.index.record.columns.stored_column import StoredColumn
 from rli.index.record.columns.unique import UniqueValues, require_no_repeats
 from rli.index.record.entries.limits import DEFAULT_LIMITS, IndexLimits
+from rli.index.record.stored_index import SETTINGS
 from rli.index.record.table_record_index import TableRecordIndex
 from rli.index.roles import ColumnFacts, IndexesColumns, UnpublishedWrite
 from rli.settings import IndexSettings
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.tasks import InProcess, TaskRunner
+from rli.urls import without_password
 from rli.view.column_indexes import NamedIndexes
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
@@ -85,6 +87,11 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
     def drop_column(self, name: str) -> None:
         self._forget(name)
         with suppress(IndexNotFoundError), open_store(self.store.url_beside(name)) as store:
+            if store.read_control(SETTINGS) is not None:
+                raise IndexExistsError(
+                    f"the place of an index of a column holds a record index: index={name} url={without_password(store.url)}",
+                    remedy="choose another name for the index of the column",
+                )
             store.drop()
         noted = f"{_BESIDE}{name}"
         self.store.compare_and_set(noted, self.store.read_control(noted), None)

@@ -8,14 +8,16 @@ from typing import Final, Literal, Self
 
 import pyarrow as pa
 
-from rli.codec.entries import is_live
+from rli.codec.entries import is_live, sequences
 from rli.errors import IndexExistsError, IndexNotFoundError, IndexNotReadyError, RliError
 from rli.hudi.metadata.secondary_keys import has_index_form
+from rli.hudi.timeline.timeline import Timeline
 from rli.index.record.columns.actions import ColumnActions, put_slices
 from rli.index.record.columns.entry_keys import prefixes_of, record_keys_of
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
+from rli.index.record.log.state import LogState
 from rli.index.record.sync.result import FollowedState
 from rli.index.record.sync.sync import Sync
 from rli.settings import IndexSettings, StoredSettings
@@ -180,9 +182,13 @@ class StoredColumn:
             followed = self.sync(snapshot.table, tasks)
             # Entries that later commits removed are those of records of this state.
             is_same = followed.timeline.write_times == snapshot.timeline.write_times
+            if not (is_same or _was_built_by(snapshot.timeline, followed.log)):
+                return None
             parts = [pa.array([], pa.string())]
             for keys, entries in self._store.find(prefixes_of(values, self.settings.shards)):
-                parts.append(record_keys_of(keys.take(is_live(entries)) if is_same else keys))
+                # A commit may have removed entries since the index was followed, too.
+                counts = is_live(entries) | (sequences(entries) > followed.sequence)
+                parts.append(record_keys_of(keys.take(counts) if is_same else keys))
             # Behind the look-up: a server that has lost entries meanwhile tells so.
             applied = self._store.applied().least
         except RliError as error:
@@ -229,6 +235,13 @@ def _settings_in(store: Store) -> bytes:
 def _built(completed: Sequence[str]) -> RecordDraft:
     last = completed[-1]
     return RecordDraft(instant=last, action=BOOTSTRAP, writer=BOOTSTRAP, located_at=(last,), covers=tuple(completed))
+
+
+def _was_built_by(timeline: Timeline, log: LogState) -> bool:
+    """Whether the index was built of a state no later than a timeline: one of a later state never had the entries removed before."""
+    built = log.record_at(1)
+    completed = {instant.time for instant in timeline.completed}
+    return built is not None and all(time in completed or timeline.is_archived(time) for time in built.covers)
 
 
 def _live(snapshot: Snapshot) -> list[FileSlice]:

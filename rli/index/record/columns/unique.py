@@ -48,6 +48,9 @@ class UniqueValues:
         """
         if self._write.change.keeps_records or not (self._write.change.written or self._write.change.appended):
             return
+        if column.settings.column not in self._write.schema.names:
+            # The commit that added the column was undone: no record has a value.
+            return
         values = ColumnValues(self._write.snapshot.table, self._write.schema, column.settings.column)
         fresh = _with_values(
             pa.concat_tables([self._fresh(values, stat).select(NAMES) for stat in self._write.change.stats])
