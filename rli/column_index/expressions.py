@@ -80,7 +80,7 @@ class IndexedExpression:
         shape = shape_of(value.expression)
         has_filters = definition.kind == PartitionKind.BLOOM_FILTERS
         fits = has_index_form(value.kind) if has_filters else has_bounds(value.kind)
-        # The bounds of other types would be read as others.
+        # Bounds that were stored of another type would be read with another meaning.
         is_same = definition.options.get(TYPE_OPTION, str(value.kind)) == str(value.kind)
         if shape is None or not fits or not is_same or {*value.columns} != {(definition.columns[0],)}:
             return None

@@ -113,7 +113,7 @@ def bounds_of_values(statistics: pa.RecordBatch, kind: pa.DataType, *, trusts_al
     is_counted = is_known & (is_ours | trusts_all)
     stored = stored_type(kind)
     least, greatest = (_typed(statistics, name, stored, is_counted) for name in ("minValue", "maxValue"))
-    # Both or none.
+    # One bound alone proves nothing: rli could not read the other.
     is_proven = pc.and_(least.is_valid(), greatest.is_valid())
     low, high = (_as_type(pc.if_else(is_proven, end, None), kind).cast(bound_type(kind)) for end in (least, greatest))
     has_no_values = is_counted & is_ours & (_numbers(rows) == _numbers(nulls))

@@ -13,7 +13,7 @@ from typing import Final
 
 from rli.errors import UnsupportedTableError
 from rli.hudi.java_properties import format_properties
-from rli.hudi.properties import PROPERTIES_PATH, TableProperties, of_type
+from rli.hudi.properties import PROPERTIES_PATH, of_type
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.instant import Action
 from rli.model import TableType
@@ -48,11 +48,7 @@ def change_table_type(fence: Fence, wanted: TableType) -> None:
         MergeRules.of(changed)
     else:
         _require_base_files_alone(Snapshot.now(replace(table, properties=changed)))
-    _save(fence, changed)
-
-
-def _save(fence: Fence, properties: TableProperties) -> None:
-    fence.replace(PROPERTIES_PATH, format_properties(properties.raw))
+    fence.replace(PROPERTIES_PATH, format_properties(changed.raw))
 
 
 def _require_base_files_alone(snapshot: Snapshot) -> None:
@@ -60,16 +56,21 @@ def _require_base_files_alone(snapshot: Snapshot) -> None:
     pending = next((one for one in snapshot.timeline.pending if one.is_write), None)
     if pending is not None:
         raise _refused(f"an instant is pending: {pending.time} {pending.action}")
-    try:
-        len(snapshot.slices.values())
-    except UnsupportedTableError as error:
-        raise _refused(str(error)) from error
+    _require_no_logs(snapshot)
     deltacommit = next((one for one in snapshot.timeline.completed_writes if one.action == Action.DELTA_COMMIT), None)
     if deltacommit is not None:
         raise _refused(
             "readers of copy-on-write tables pass over a deltacommit on the timeline: "
             f"instant={deltacommit.time} (if it is the last commit, update a record first)"
         )
+
+
+def _require_no_logs(snapshot: Snapshot) -> None:
+    """Pass a copy-on-write table without log files in live slices: it cannot be read otherwise."""
+    try:
+        len(snapshot.slices.values())
+    except UnsupportedTableError as error:
+        raise _refused(str(error)) from error
 
 
 def _refused(reason: str) -> UnsupportedTableError:
