@@ -56,11 +56,13 @@ class ColumnFacts:
 
     Attributes:
         is_built: whether its build has ended.
+        follows: whether it can follow the table; True before it is built.
         is_of_table: whether it is of this table, and of a column that the records still have, with values of the same sort.
         bytes: in the store; 0 where that cannot tell.
     """
 
     is_built: bool
+    follows: bool
     is_of_table: bool
     bytes: int
 
@@ -125,7 +127,7 @@ class IndexesColumns(ABC):
 
     @abstractmethod
     def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> int:
-        """Build the index of a column anew, beside writers; returns how many records there are.
+        """Build the index of a column anew, beside writers, and bring it up to date; returns how many records were there first.
 
         Args:
             name: of the index.

@@ -81,7 +81,6 @@ def build(name: str, column: str, table: OpenTable) -> None:
     schema = told_of_now(table.reloaded(), lambda now: now.schema)
     if schema is not None and isinstance(index, IndexesColumns):
         index.build_column(name, column, definition, schema.field(column).type, InThreads())
-        index.follow_columns(definition, InThreads())
 
 
 def require_no_repeats(name: str, column: str, definition: TableDefinition, table: OpenTable) -> None:
@@ -103,15 +102,16 @@ def remove(name: str, table: OpenTable) -> None:
 
 
 def in_stores(table: OpenTable) -> Iterator[ColumnIndex]:
-    """The indexes in the store; invalid where the store has none of the column, or does not answer."""
+    """The indexes in the store; invalid where the store has none of the column or does not answer, or where it cannot follow."""
     named = NamedIndexes.load(table.definition.storage).in_stores
     if not named:
         return
-    schema = told_of_now(table.reloaded(), lambda now: now.schema)
+    definition = table.reloaded()
+    schema = told_of_now(definition, lambda now: now.schema)
     for name, index in named.items():
-        facts = _facts_of(name, table, schema)
+        facts = _facts_of(name, table, definition, schema)
         state = ColumnIndexState.INVALID
-        if facts is not None and facts.is_of_table:
+        if facts is not None and facts.is_of_table and facts.follows:
             state = ColumnIndexState.VALID if facts.is_built else ColumnIndexState.BUILDING
         yield ColumnIndex(
             name,
@@ -126,12 +126,12 @@ def in_stores(table: OpenTable) -> Iterator[ColumnIndex]:
         )
 
 
-def _facts_of(name: str, table: OpenTable, schema: pa.Schema | None) -> ColumnFacts | None:
+def _facts_of(name: str, table: OpenTable, definition: TableDefinition, schema: pa.Schema | None) -> ColumnFacts | None:
     try:
         index = table.index
-        return index.facts_of(name, table.definition, schema) if isinstance(index, IndexesColumns) else None
+        return index.facts_of(name, definition, schema) if isinstance(index, IndexesColumns) else None
     except RliError as error:
-        events.COLUMN_INDEX_UNUSED.log(table=table.definition.location, index=name, cause=error)
+        events.COLUMN_INDEX_UNUSED.log(table=definition.location, index=name, cause=error)
         return None
 
 

@@ -314,6 +314,34 @@ def test_lost_stores_are_shown_invalid(table: Table) -> None:
     assert table.indexes() == ()
 
 
+def test_outrun_indexes_are_built_again(table: Table) -> None:
+    """Writers of a former version know of no index in a store: they keep it neither up to date nor unique, and archive."""
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_n", on="n")
+    table.create_index("by_email", on="email", unique=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for method in ("follow_columns", "require_unique"):
+            patch.setattr(RecordTableIndex, method, lambda *_: None)
+        for ts in (2, 3, 4):
+            table.upsert(rows(("a", "x", ts, "a@b", 1), ("b", "x", ts, f"{ts}", 1)))
+        assert {index.state for index in table.indexes()} == {ColumnIndexState.VALID}
+        table.clean(keep_commits=1)
+        table.archive(keep_commits=1)
+    again = open_table(table.location)
+    assert {index.state for index in again.indexes()} == {ColumnIndexState.INVALID}
+    with pytest.raises(IndexNotReadyError, match="rli index create TABLE NAME"):
+        again.index.sync()
+    with pytest.raises(IndexNotReadyError, match="by_email"):
+        again.upsert(rows(("c", "x", 1, "c")))
+    assert again.create_index("by_email", on="email", unique=True).state is ColumnIndexState.VALID
+    with pytest.raises(RepeatedValueError, match="by_email"):
+        again.upsert(rows(("c", "x", 1, "a@b")))
+    assert again.upsert(rows(("c", "x", 1, "c"))).index_behind
+    assert again.create_index("by_n", on="n").state is ColumnIndexState.VALID
+    assert not again.upsert(rows(("d", "x", 1, "d", 1))).index_behind
+    require_same(again, "email", "n")
+
+
 def test_changed_columns_are_shown_invalid(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id")
     table.upsert(pa.table({"id": ["a"], "n": pa.array([1], pa.int32())}))

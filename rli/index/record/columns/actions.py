@@ -103,10 +103,10 @@ class ColumnActions:
     def of(self, record: LogRecord) -> LogAction:
         return self._by_name.get(record.action) or UnknownAction()
 
-    def to_follow(self, snapshot: Snapshot, index: StoredEntries, instant: Instant) -> TimelineAction:  # noqa: ARG002  (other indexes ask them)
+    def to_follow(self, snapshot: Snapshot, index: StoredEntries, instant: Instant) -> TimelineAction:  # noqa: ARG002  (other indexes ask it)
         found = self._by_name.get(instant.action)
         if not isinstance(found, TimelineAction):
-            raise cannot_follow(instant)
+            raise cannot_follow(instant, index)
         return found
 
 

@@ -58,7 +58,9 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
     def facts_of(self, name: str, table: TableDefinition, schema: pa.Schema | None) -> ColumnFacts | None:
         try:
             with self._column(name) as column:
-                return ColumnFacts(column.is_built, column.is_of(table, schema), column.bytes())
+                is_built = column.is_built
+                follows = not is_built or column.can_follow(table)
+                return ColumnFacts(is_built, follows, column.is_of(table, schema), column.bytes())
         except IndexNotFoundError:
             return None
 
@@ -67,7 +69,9 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         self.note_beside([name])
         with open_store(self.store.url_beside(name), create=True) as store:
             made = StoredColumn.create(store, table.require_settings().table_id, column, kind)
-            return made.build(table, tasks)
+            records = made.build(table, tasks)
+            made.sync(table, tasks)
+            return records
 
     def require_unique(self, write: UnpublishedWrite, locate: Callable[[pa.Array], pa.Table]) -> None:
         named = NamedIndexes.load(write.snapshot.table.storage).in_stores

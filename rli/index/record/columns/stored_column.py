@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 import pyarrow as pa
 
 from rli.codec.entries import is_live, sequences
-from rli.errors import IndexExistsError, IndexNotFoundError, IndexNotReadyError, RliError
+from rli.errors import CorruptIndexError, IndexExistsError, IndexNotFoundError, IndexNotReadyError, RliError
 from rli.hudi.metadata.secondary_keys import has_index_form
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.record.columns.actions import ColumnActions, put_slices
@@ -23,7 +23,7 @@ from rli.index.record.sync.sync import Sync
 from rli.settings import IndexSettings, StoredSettings
 from rli.store.contract import Store
 from rli.store.registry import open_store
-from rli.tasks import TaskRunner
+from rli.tasks import InProcess, TaskRunner
 from rli.telemetry import events
 from rli.urls import without_password
 from rli.view.column_values import ColumnValues
@@ -58,6 +58,12 @@ class ColumnSettings(StoredSettings):
     shards: int
 
 
+class _ColumnEntries(StoredEntries):
+    """What the index of a column keeps in its store."""
+
+    rebuilding: ClassVar[str] = "rli index create TABLE NAME --on COLUMN"
+
+
 class StoredColumn:
     """The index of one column of a table. Threads may share it.
 
@@ -68,7 +74,7 @@ class StoredColumn:
     def __init__(self, store: Store, settings: ColumnSettings) -> None:
         self.settings = settings
         self._store = store
-        self._entries = StoredEntries(store, IndexSettings(shard_count=settings.shards, table_id=settings.table_id))
+        self._entries = _ColumnEntries(store, IndexSettings(shard_count=settings.shards, table_id=settings.table_id))
 
     @classmethod
     def create(cls, store: Store, table_id: str, column: str, kind: pa.DataType) -> Self:
@@ -163,7 +169,21 @@ class StoredColumn:
 
     def sync(self, table: TableDefinition, tasks: TaskRunner) -> FollowedState:
         """Follow the timeline of the table to its end; raises as the sync of a record index."""
-        return Sync(table, self._entries, tasks, actions=ColumnActions(self.settings.column)).run()
+        try:
+            return self._sync_of(table, tasks).run()
+        except CorruptIndexError as error:
+            raise CorruptIndexError(
+                error.problem, remedy=f"build the index again: {self._entries.rebuilding}"
+            ) from error
+
+    def can_follow(self, table: TableDefinition) -> bool:
+        """Whether a built index can follow the table, as far as log and timeline tell. If it cannot, it never will again."""
+        try:
+            self._sync_of(table, InProcess()).require_possible()
+        except (IndexNotReadyError, CorruptIndexError) as error:
+            events.COLUMN_INDEX_UNUSED.log(table=table.location, index=self.url, cause=error)
+            return False
+        return True
 
     def keys_with(self, snapshot: Snapshot, values: pa.Array, tasks: TaskRunner) -> pa.Array | None:
         """The keys of all records that have one of some values in a state of the table, and perhaps of further records.
@@ -203,6 +223,9 @@ class StoredColumn:
     def close(self) -> None:
         """Give connections and handles back."""
         self._store.close()
+
+    def _sync_of(self, table: TableDefinition, tasks: TaskRunner) -> Sync:
+        return Sync(table, self._entries, tasks, actions=ColumnActions(self.settings.column))
 
     def _values(self, snapshot: Snapshot) -> ColumnValues:
         return ColumnValues(snapshot.table, snapshot.schema or pa.schema([]), self.settings.column)

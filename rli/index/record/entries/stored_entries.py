@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,9 @@ class StoredEntries:
         ttl: seconds for which a key is known after the last commit that wrote its record; None: for ever.
         limits: of the work at a time.
     """
+
+    rebuilding: ClassVar[str] = "rli index bootstrap TABLE"
+    """The command that builds such an index again."""
 
     def __init__(self, store: Store, settings: IndexSettings, limits: IndexLimits = DEFAULT_LIMITS) -> None:
         self.store = store

@@ -62,14 +62,14 @@ class RecordActions:
         found = _BY_NAME.get(instant.action) if instant.action in WRITE_ACTIONS | UNDOING_ACTIONS else None
         if isinstance(found, TimelineAction):
             return found
-        raise cannot_follow(instant)
+        raise cannot_follow(instant, index)
 
 
-def cannot_follow(instant: Instant) -> IndexNotReadyError:
-    """The error of an action that no index can follow."""
+def cannot_follow(instant: Instant, index: StoredEntries) -> IndexNotReadyError:
+    """The error of an action that an index cannot follow."""
     return IndexNotReadyError(
         f"the timeline holds an action that the index cannot follow: instant={instant.time} action={instant.action}",
-        remedy="bootstrap the index again: rli index bootstrap TABLE",
+        remedy=f"build the index again: {index.rebuilding}",
     )
 
 

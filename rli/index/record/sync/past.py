@@ -79,7 +79,7 @@ def _require_known_past(table: TableDefinition, timeline: Timeline, index: Store
         raise IndexNotReadyError(
             f"commits that the index may not have followed have left the active timeline: table={table.location} "
             f"index={index.url} oldest={oldest}",
-            remedy="bootstrap the index again: rli index bootstrap TABLE",
+            remedy=f"build the index again: {index.rebuilding}",
         )
     # The last one is enough: records are registered in the order of the timeline, so index and table share the past up
     # to it.
@@ -96,6 +96,6 @@ def _require_known_past(table: TableDefinition, timeline: Timeline, index: Store
             f"instant={followed}",
             remedy=(
                 "if the power went off, write to the table: that undoes the commit in the index, too. If the table was "
-                "restored, bootstrap the index again: rli index bootstrap TABLE"
+                f"restored, build the index again: {index.rebuilding}"
             ),
         )

@@ -21,7 +21,7 @@ class ReadFromFiles(LogAction, Unrepeatable):
             raise IndexNotReadyError(
                 f"a server of the index has lost entries that no journal has: index={index.url} written "
                 f"by={record.action} sequence={record.last_sequence}",
-                remedy="bootstrap the index again: rli index bootstrap TABLE",
+                remedy=f"build the index again: {index.rebuilding}",
             )
 
 

@@ -26,6 +26,7 @@ from rli.index.record.sync.following import AppliedAction, Following, Unrepeatab
 from rli.index.record.sync.past import log_and_timeline, settled_timeline, unseen_in
 from rli.index.record.sync.result import FollowedState, withdrawn_instants
 from rli.index.reports import Unseen
+from rli.store.contract import Watermarks
 from rli.tasks import TaskRunner
 from rli.telemetry import events, metrics
 from rli.view.definition import TableDefinition
@@ -113,6 +114,27 @@ class Sync:
                 self._tell(result, time.monotonic() - began)
                 return result
 
+    def require_possible(self) -> None:
+        """Pass an index that can follow the table, as far as log and timeline tell: no file of a commit is read.
+
+        Raises:
+            IndexNotReadyError: it cannot.
+            CorruptIndexError: as ``steps``.
+        """
+        applied, _ = self._index.read_progress()
+        least = _require_bootstrapped(self._table, self._index, applied.least)
+        log, timeline = log_and_timeline(self._table, self._index, lambda _: self._table.load_timeline())
+        for record in log.records_after(least):
+            self._require_repeatable(record, applied)
+        snapshot = Snapshot(self._table, timeline)
+        for instant in unseen_in(timeline, log):
+            self._actions.to_follow(snapshot, self._index, instant)
+
+    def _require_repeatable(self, record: LogRecord, applied: Watermarks) -> None:
+        action = self._actions.of(record)
+        if isinstance(action, Unrepeatable):
+            action.require_repeatable(self._index, record, applied)
+
     def _follow(self) -> Generator[Progress, None, FollowedState]:
         while True:
             applied, _ = self._index.read_progress()
@@ -125,8 +147,7 @@ class Sync:
             for record in records:
                 action = self._actions.of(record)
                 # A record that cannot be repeated must not be counted as applied by the line below.
-                if isinstance(action, Unrepeatable):
-                    action.require_repeatable(self._index, record, applied)
+                self._require_repeatable(record, applied)
                 if isinstance(action, AppliedAction):
                     for _ in action.apply(following, record):
                         yield Progress.PART
@@ -191,7 +212,7 @@ def _require_bootstrapped(table: TableDefinition, index: StoredEntries, applied:
     if applied is None:
         raise IndexNotReadyError(
             f"the index has not been bootstrapped: table={table.location} index={index.url}",
-            remedy="run: rli index bootstrap TABLE",
+            remedy=f"run: {index.rebuilding}",
         )
     return applied
 
