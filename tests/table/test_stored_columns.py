@@ -30,6 +30,8 @@ from rli.codec.entries import Entries
 from rli.index.record.table.index import RecordTableIndex
 from rli.store.contract import Store
 from rli.store.registry import open_store
+from rli.table.table import opened_table
+from rli.view.snapshot import Snapshot
 from tests.support.indexes import record_index
 from tests.support.soak import FACTOR
 from tests.support.tables import records, turn_into_version_9
@@ -340,6 +342,28 @@ def test_outrun_indexes_are_built_again(table: Table) -> None:
     assert again.create_index("by_n", on="n").state is ColumnIndexState.VALID
     assert not again.upsert(rows(("d", "x", 1, "d", 1))).index_behind
     require_same(again, "email", "n")
+
+
+def test_cleans_remove_entries_that_went(table: Table) -> None:
+    def people(prefix: str, ts: int) -> pa.Table:
+        return rows(*((f"k{number}", "x", ts, f"{prefix}{number}") for number in range(1_100)))
+
+    table.upsert(people("old", 1))
+    table.create_index("by_email", on="email")
+    early, index, old = Snapshot.now(opened_table(table).definition), record_index(table), pa.array(["old7"])
+    table.upsert(people("new", 2))
+    found = index.keys_with("by_email", "email", early, old)
+    assert found is not None
+    assert found.to_pylist() == ["k7"]
+    table.upsert(rows(("z", "x", 1, "z")))
+    table.clean(keep_commits=1)
+    with open_store(index.store.url_beside("by_email")) as store:
+        assert (store.stats().live_entries, store.stats().tombstones) == (1_101, 0)
+    # A reader of the early state must not take the key for one that never had the value.
+    assert index.keys_with("by_email", "email", early, old) is None
+    table.upsert(rows(("k7", "x", 3, "old7")))
+    assert table.get(where={"email": ["old7"]})["id"].to_pylist() == ["k7"]
+    assert table.get(where={"email": ["new7"]}).num_rows == 0
 
 
 def test_changed_columns_are_shown_invalid(tmp_path: Path) -> None:

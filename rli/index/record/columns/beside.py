@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock
@@ -72,6 +72,14 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
             records = made.build(table, tasks)
             made.sync(table, tasks)
             return records
+
+    def forget_deletes_of_columns(self, kept: Sequence[str]) -> int:
+        """As ``ForgetsDeletes.forget_deletes``, of the indexes of columns: how many entries went."""
+        removed = 0
+        for name in self.noted_beside():
+            with suppress(IndexNotFoundError), self._column(name) as column:
+                removed += column.forget_deletes(kept)
+        return removed
 
     def require_unique(self, write: UnpublishedWrite, locate: Callable[[pa.Array], pa.Table]) -> None:
         named = NamedIndexes.load(write.snapshot.table.storage).in_stores

@@ -14,6 +14,7 @@ from rli.hudi.metadata.secondary_keys import has_index_form
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.record.columns.actions import ColumnActions, put_slices
 from rli.index.record.columns.entry_keys import prefixes_of, record_keys_of
+from rli.index.record.entries.purging import floor_of, purge_if_it_pays
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
@@ -209,12 +210,17 @@ class StoredColumn:
                 # A commit may have removed entries since the index was followed, too.
                 counts = is_live(entries) | (sequences(entries) > followed.sequence)
                 parts.append(record_keys_of(keys.take(counts) if is_same else keys))
-            # Behind the look-up: a server that has lost entries meanwhile tells so.
-            applied = self._store.applied().least
+            # Behind the look-up: a server that has lost entries meanwhile tells so, and a purge that has removed some.
+            applied, floor = self._store.applied().least, floor_of(self._entries)
         except RliError as error:
             events.COLUMN_INDEX_UNUSED.log(table=snapshot.table.location, index=self.url, cause=error)
             return None
-        return pa.concat_arrays(parts).unique() if (applied or 0) >= followed.sequence else None
+        is_whole = (applied or 0) >= followed.sequence and _has_all(snapshot.timeline, followed, floor)
+        return pa.concat_arrays(parts).unique() if is_whole else None
+
+    def forget_deletes(self, kept: Sequence[str]) -> int:
+        """Remove entries that went before all of some commits, if that pays; returns how many."""
+        return purge_if_it_pays(self._entries, kept)
 
     def drop(self) -> None:
         """Remove the index with all that it holds."""
@@ -243,6 +249,16 @@ def sort_of(kind: pa.DataType) -> str:
     if pa.types.is_integer(kind):
         return "integer"
     return "timestamp" if pa.types.is_timestamp(kind) else "date" if pa.types.is_date(kind) else "string"
+
+
+def _has_all(timeline: Timeline, followed: FollowedState, floor: int) -> bool:
+    """Whether a timeline has all commits up to a sequence of an index that has followed it, and perhaps more."""
+    if not floor or timeline.write_times == followed.timeline.write_times:
+        return floor <= followed.sequence
+    later = followed.timeline.write_times - timeline.write_times
+    sequences_of_later = (followed.log.instants.sequence_of(time) or 0 for time in later)
+    # What came after the timeline was loaded may be archived by now.
+    return timeline.first == followed.timeline.first and all(sequence > floor for sequence in sequences_of_later)
 
 
 def _settings_in(store: Store) -> bytes:

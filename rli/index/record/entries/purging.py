@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from rli.codec.entries import is_old_tombstone
@@ -9,6 +10,22 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.store.purging import SupportsPurge
 
 _KEYS_AT_ONCE: Final = 16_384
+
+
+def purge_if_it_pays(index: StoredEntries, kept: Sequence[str]) -> int:
+    """Remove the tombstones of commits before all kept ones, if there are many; returns how many.
+
+    Args:
+        index: the index.
+        kept: instants of commits; if the index has not followed one of them, nothing is removed.
+    """
+    if not isinstance(index.store, SupportsPurge):
+        return 0
+    stored, limits = index.store.stats(), index.limits
+    if stored.tombstones < max(limits.least_tombstones, stored.live_entries // limits.entries_per_tombstone):
+        return 0
+    log = index.log.refresh()
+    return purge(index, min((log.instants.sequence_of(instant) or 0 for instant in kept), default=0) - 1)
 
 
 def purge(index: StoredEntries, sequence: int) -> int:

@@ -12,7 +12,7 @@ from rli.file_group.journal import SectionsOf
 from rli.index.contract import IN_THIS_PROCESS, PointIndex, SyncOptions
 from rli.index.record.columns.beside import ColumnsBeside
 from rli.index.record.entries.expiring import expire
-from rli.index.record.entries.purging import purge
+from rli.index.record.entries.purging import purge_if_it_pays
 from rli.index.record.entries.sections import Sections
 from rli.index.record.sync.repair import repair
 from rli.index.record.sync.result import FollowedState
@@ -23,7 +23,6 @@ from rli.index.record.table.in_store import InStore
 from rli.index.record.table.location import relocate
 from rli.index.reports import IndexFacts, Unseen, VerifyReport
 from rli.index.roles import AppliesSections, ExpiresKeys, ForgetsDeletes, KnowsPlaces
-from rli.store.purging import SupportsPurge
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
@@ -71,14 +70,7 @@ class RecordTableIndex(
     def forget_deletes(self, kept: Sequence[str]) -> int:
         if self.ttl is not None:
             expire(self)
-        if not isinstance(self.store, SupportsPurge):
-            return 0
-        stored = self.store.stats()
-        limits = self.limits
-        if stored.tombstones < max(limits.least_tombstones, stored.live_entries // limits.entries_per_tombstone):
-            return 0
-        log = self.log.refresh()
-        return purge(self, min((log.instants.sequence_of(instant) or 0 for instant in kept), default=0) - 1)
+        return purge_if_it_pays(self, kept) + self.forget_deletes_of_columns(kept)
 
     def relocate(self, table: TableDefinition, *, also: bool) -> tuple[str, ...]:
         return relocate(table, self, also=also)
