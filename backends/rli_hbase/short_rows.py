@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from rli.store import EncodedKeys, Entries
 from rli_hbase.dense_reads import read_sorted
@@ -10,6 +11,9 @@ from rli_hbase.entries import EntryRows, from_cells
 from rli_hbase.keyspace import SHARD_WIDTH, short_rows
 from rli_hbase.rows import side_by_side
 from rli_hbase.thrift import BatchMutation, Mutation
+
+_SOUGHT_TOGETHER: Final = 64
+"""Prefixes whose first pages are in memory at a time."""
 
 
 class ShortRows(EntryRows):
@@ -27,13 +31,19 @@ class ShortRows(EntryRows):
         cells = {row.row: row.columns[column].value for row in found}
         return from_cells(map(cells.get, rows))
 
-    def find(self, prefixes: EncodedKeys) -> list[tuple[bytes, bytes, bytes]]:
-        """Shard, key and cell of all entries whose keys begin with one of some prefixes."""
-        found = side_by_side(self._starting_with, short_rows(prefixes))
-        return [item for items in found for item in items]
+    def find(self, prefixes: EncodedKeys) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+        """Shard, key and cell of all entries whose keys begin with one of some prefixes, page by page."""
+        rows = short_rows(prefixes)
+        for start in range(0, len(rows), _SOUGHT_TOGETHER):
+            for first, others in side_by_side(self._first_page, rows[start : start + _SOUGHT_TOGETHER]):
+                yield first
+                yield from others
 
-    def _starting_with(self, row: bytes) -> list[tuple[bytes, bytes, bytes]]:
-        return [item for page in self.scan(row, _behind(row), self.batch) for item in page]
+    def _first_page(
+        self, row: bytes
+    ) -> tuple[list[tuple[bytes, bytes, bytes]], Iterator[list[tuple[bytes, bytes, bytes]]]]:
+        pages = self.scan(row, _behind(row), self.batch)
+        return next(pages, []), pages
 
     def mutations(self, keys: EncodedKeys, cells: list[bytes]) -> list[BatchMutation]:
         column = self._table.columns.entry

@@ -58,7 +58,8 @@ class HbaseStore(ControlledStore):
         self._table.require_present()
 
     def find(self, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
-        yield from to_batches(self._short.find(prefixes))
+        for items in self._short.find(prefixes):
+            yield from to_batches(items)
         # The rows of long keys are in the order of digests.
         for shard in np.unique(prefixes.shards).tolist():
             sought = prefixes.keys[prefixes.shards == shard]

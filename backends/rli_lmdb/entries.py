@@ -31,6 +31,21 @@ class Page:
     next_start: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some entries that a look-up by prefixes has found.
+
+    Attributes:
+        batches: the entries, each batch of one width.
+        rest: the prefixes that are still to be sought.
+        start: where the search for the first of them goes on; empty where it begins.
+    """
+
+    batches: list[tuple[EncodedKeys, Entries]]
+    rest: EncodedKeys
+    start: bytes = b""
+
+
 class EntryTable(ABC):
     """Entries in one database of the environment."""
 
@@ -58,8 +73,15 @@ class EntryTable(ABC):
         """At most ``limit`` entries of a shard, from a page's ``next_start`` on; from the first where it is empty."""
 
     @abstractmethod
-    def find(self, transaction: Transaction, prefixes: EncodedKeys) -> list[tuple[EncodedKeys, Entries]]:
-        """All entries whose keys begin with one of some prefixes, which are in sort order and distinct."""
+    def find(self, transaction: Transaction, prefixes: EncodedKeys, start: bytes, limit: int) -> Found:
+        """Entries whose keys begin with one of some prefixes, which are in sort order, distinct, and at least one.
+
+        Args:
+            transaction: of a read.
+            prefixes: all, or the ``rest`` of an earlier look-up.
+            start: of that look-up; empty for all.
+            limit: entries that are read at most.
+        """
 
     @abstractmethod
     def count_in_shards(self, transaction: Transaction, shards: NDArray[np.uint16]) -> int:

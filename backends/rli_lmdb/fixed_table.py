@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rli.store import ABSENT, EncodedKeys, Entries
 from rli_lmdb.data_file import DataFile
-from rli_lmdb.entries import Database, EntryTable, Page, Transaction
+from rli_lmdb.entries import Database, EntryTable, Found, Page, Transaction
 from rli_lmdb.keyspace import (
     KEY_WORD,
     SHARD_WIDTH,
@@ -145,19 +145,26 @@ class FixedTable(EntryTable):
         cursor = transaction.cursor(self._database)
         return sum(cursor.count() for shard in shard_bytes(shards) if cursor.set_key(shard))
 
-    def find(self, transaction: Transaction, prefixes: EncodedKeys) -> list[tuple[EncodedKeys, Entries]]:
+    def find(self, transaction: Transaction, prefixes: EncodedKeys, start: bytes, limit: int) -> Found:
         cursor = transaction.cursor(self._database)
         seek, value, following = cursor.set_range_dup, cursor.value, cursor.next_dup
         found: list[bytes] = []
         shards: list[bytes] = []
         if prefixes.width > self._width:
-            return []
-        for shard, prefix in zip(shard_bytes(prefixes.shards), prefixes.to_bytes(), strict=True):
-            is_there = seek(shard, prefix)
+            return Found([], prefixes.take(slice(0)))
+        for position, (shard, prefix) in enumerate(zip(shard_bytes(prefixes.shards), prefixes.to_bytes(), strict=True)):
+            is_there = seek(shard, start or prefix)
+            start = b""
             while is_there and (record := value()).startswith(prefix):
+                if len(found) == limit:
+                    rest = prefixes.take(slice(position, None))
+                    return Found(self._batches(found, shards), rest, record[: self._width])
                 found.append(record)
                 shards.append(shard)
                 is_there = following()
+        return Found(self._batches(found, shards), prefixes.take(slice(0)))
+
+    def _batches(self, found: list[bytes], shards: list[bytes]) -> list[tuple[EncodedKeys, Entries]]:
         records = np.frombuffer(b"".join(found), dtype=self._record_type)
         of_records = np.frombuffer(b"".join(shards), dtype=f">u{SHARD_WIDTH}").astype(np.uint16)
         keys = EncodedKeys(np.ascontiguousarray(records["key"]), of_records)

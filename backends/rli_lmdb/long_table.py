@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from rli.errors import CorruptIndexError
 from rli.store import ABSENT, ENTRY_WIDTH, EncodedKeys, Entries, keys_that_begin
-from rli_lmdb.entries import EntryTable, Page, Transaction
+from rli_lmdb.entries import EntryTable, Found, Page, Transaction
 from rli_lmdb.keyspace import SHARD_WIDTH, long_key, shard_bytes
 
-_FOUND_AT_ONCE = 1 << 12
 _PAGE_BYTES = 8 << 20
 """A page ends after so many bytes, as keys may be of many kilobytes each."""
 
@@ -49,18 +48,18 @@ class LongTable(EntryTable):
         """All entries: LMDB does not count those between two keys."""
         return self.count(transaction)
 
-    def find(self, transaction: Transaction, prefixes: EncodedKeys) -> list[tuple[EncodedKeys, Entries]]:
-        found = list[tuple[EncodedKeys, Entries]]()
-        for shard in np.unique(prefixes.shards).tolist():
-            sought = prefixes.keys[prefixes.shards == shard]
-            start: bytes | None = b""
-            while start is not None:
-                page = self.read_page(transaction, shard, start, _FOUND_AT_ONCE)
-                for keys, entries in page.batches:
-                    chosen = keys_that_begin(keys, sought)
-                    found.append((keys.take(chosen), entries[chosen]))
-                start = page.next_start
-        return [(keys, entries) for keys, entries in found if len(keys)]
+    def find(self, transaction: Transaction, prefixes: EncodedKeys, start: bytes, limit: int) -> Found:
+        is_first = prefixes.shards == prefixes.shards[0]
+        page = self.read_page(transaction, int(prefixes.shards[0]), start, limit)
+        chosen = [keys_that_begin(keys, prefixes.keys[is_first]) for keys, _ in page.batches]
+        batches = [
+            (keys.take(some), entries[some])
+            for (keys, entries), some in zip(page.batches, chosen, strict=True)
+            if some.any()
+        ]
+        if page.next_start is None:
+            return Found(batches, prefixes.take(~is_first))
+        return Found(batches, prefixes, page.next_start)
 
     def read_page(self, transaction: Transaction, shard: int, start: bytes, limit: int) -> Page:
         prefix = shard.to_bytes(SHARD_WIDTH, "big")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from rli_lmdb.long_table import LongTable
 from rli_lmdb.sorted_parts import sorted_parts
 from rli_lmdb.transactions import MAX_KEYS_PER_TRANSACTION, keys_per_transaction
 from rli_lmdb.url import folder_of
+
+_FOUND_AT_ONCE: Final = 1 << 14
+"""Entries that one transaction finds by prefixes."""
 
 
 class LmdbStore(Store):
@@ -107,10 +110,18 @@ class LmdbStore(Store):
                 start = page.next_start
 
     def find(self, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+        return self.find_in_parts(prefixes, _FOUND_AT_ONCE)
+
+    def find_in_parts(self, prefixes: EncodedKeys, at_once: int) -> Iterator[tuple[EncodedKeys, Entries]]:
+        """As ``find``; at most ``at_once`` entries are in memory at a time."""
         index = self._opened()
         wanted = prefixes.take(prefixes.sort_order())
         for table in _tables(index):
-            yield from index.read(partial(table.find, prefixes=wanted))
+            rest, start = wanted, b""
+            while len(rest):
+                found = index.read(partial(table.find, prefixes=rest, start=start, limit=at_once))
+                yield from found.batches
+                rest, start = found.rest, found.start
 
     def floor(self) -> int:
         index = self._opened()

@@ -99,7 +99,7 @@ class IndexesColumns(ABC):
         """
 
     @abstractmethod
-    def keys_with(self, name: str, column: str, snapshot: Snapshot, values: pa.Array) -> pa.Array | None:
+    def keys_with(self, name: str, column: str, snapshot: Snapshot, values: pa.Array, most: int) -> pa.Array | None:
         """The keys of all records that have one of some values in a state of the table, and perhaps of further records.
 
         Args:
@@ -107,9 +107,10 @@ class IndexesColumns(ABC):
             column: of which the index has to be; another one may have taken its name.
             snapshot: the state.
             values: string array without nulls, as ``rli.hudi.metadata.secondary_keys.index_form`` prints them.
+            most: keys that the caller wants at most.
 
         Returns:
-            Distinct string array; None if the index cannot tell.
+            Distinct string array; None if the index cannot tell, or finds more.
 
         Raises:
             IndexNotFoundError: there is no such index.

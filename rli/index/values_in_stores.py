@@ -70,8 +70,8 @@ class ValuesInStores:
             try:
                 index = self._open_index()
                 if isinstance(index, PointIndex) and isinstance(index, IndexesColumns):
-                    keys = index.keys_with(name, named.column, snapshot, values)
-                    if keys is not None and len(keys) <= _MOST_RECORDS:
+                    keys = index.keys_with(name, named.column, snapshot, values, _MOST_RECORDS)
+                    if keys is not None:
                         return index, keys
             except RliError as error:
                 events.COLUMN_INDEX_UNUSED.log(table=table.location, index=name, cause=error)

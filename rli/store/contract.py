@@ -165,7 +165,7 @@ class Store(ABC):
     def find(self, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
         """All entries whose keys begin with one of some prefixes, tombstones included, in batches of one width.
 
-        By default, the shards of the prefixes are scanned: stores that keep keys in order need not do that.
+        There may be more of them than fit into memory, and the caller may stop at any batch. By default, the shards of the prefixes are scanned: stores that keep keys in order need not do that.
 
         Args:
             prefixes: distinct, each with the only shard where it is sought.

@@ -32,6 +32,7 @@ from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
+from rli_lmdb.store import LmdbStore
 from tests.support.indexes import record_index
 from tests.support.soak import FACTOR
 from tests.support.tables import records, turn_into_version_9
@@ -352,7 +353,7 @@ def test_cleans_remove_entries_that_went(table: Table) -> None:
     table.create_index("by_email", on="email")
     early, index, old = Snapshot.now(opened_table(table).definition), record_index(table), pa.array(["old7"])
     table.upsert(people("new", 2))
-    found = index.keys_with("by_email", "email", early, old)
+    found = index.keys_with("by_email", "email", early, old, 10)
     assert found is not None
     assert found.to_pylist() == ["k7"]
     table.upsert(rows(("z", "x", 1, "z")))
@@ -360,10 +361,27 @@ def test_cleans_remove_entries_that_went(table: Table) -> None:
     with open_store(index.store.url_beside("by_email")) as store:
         assert (store.stats().live_entries, store.stats().tombstones) == (1_101, 0)
     # A reader of the early state must not take the key for one that never had the value.
-    assert index.keys_with("by_email", "email", early, old) is None
+    assert index.keys_with("by_email", "email", early, old, 10) is None
     table.upsert(rows(("k7", "x", 3, "old7")))
     assert table.get(where={"email": ["old7"]})["id"].to_pylist() == ["k7"]
     assert table.get(where={"email": ["new7"]}).num_rows == 0
+
+
+def test_frequent_values_are_looked_up_partly(table: Table) -> None:
+    table.upsert(rows(*((f"k{number}", "x", 1, "often" if number else "once") for number in range(300))))
+    table.create_index("by_email", on="email")
+    index, now, given = record_index(table), Snapshot.now(opened_table(table).definition), list[int]()
+
+    def counted(self: LmdbStore, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+        for keys, entries in self.find_in_parts(prefixes, 16):
+            given.append(len(keys))
+            yield keys, entries
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LmdbStore, "find", counted)
+        assert index.keys_with("by_email", "email", now, pa.array(["once"]), 20) == pa.array(["k0"])
+        assert index.keys_with("by_email", "email", now, pa.array(["often"]), 20) is None
+    assert (given[0], sum(given) < 60) == (1, True)
 
 
 def test_changed_columns_are_shown_invalid(tmp_path: Path) -> None:

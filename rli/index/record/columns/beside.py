@@ -50,10 +50,10 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         if failures:
             raise failures[0]
 
-    def keys_with(self, name: str, column: str, snapshot: Snapshot, values: pa.Array) -> pa.Array | None:
+    def keys_with(self, name: str, column: str, snapshot: Snapshot, values: pa.Array, most: int) -> pa.Array | None:
         with self._column(name) as stored:
             is_meant = stored.settings.column == column and stored.is_built
-            return stored.keys_with(snapshot, values, InProcess()) if is_meant else None
+            return stored.keys_with(snapshot, values, InProcess(), most) if is_meant else None
 
     def facts_of(self, name: str, table: TableDefinition, schema: pa.Schema | None) -> ColumnFacts | None:
         try:

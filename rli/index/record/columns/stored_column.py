@@ -11,14 +11,13 @@ import pyarrow as pa
 from rli.codec.entries import is_live, sequences
 from rli.errors import CorruptIndexError, IndexExistsError, IndexNotFoundError, IndexNotReadyError, RliError
 from rli.hudi.metadata.secondary_keys import has_index_form
-from rli.hudi.timeline.timeline import Timeline
 from rli.index.record.columns.actions import ColumnActions, put_slices
+from rli.index.record.columns.earlier_states import has_all, was_built_by
 from rli.index.record.columns.entry_keys import prefixes_of, record_keys_of
 from rli.index.record.entries.purging import floor_of, purge_if_it_pays
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
-from rli.index.record.log.state import LogState
 from rli.index.record.sync.result import FollowedState
 from rli.index.record.sync.sync import Sync
 from rli.settings import IndexSettings, StoredSettings
@@ -186,16 +185,19 @@ class StoredColumn:
             return False
         return True
 
-    def keys_with(self, snapshot: Snapshot, values: pa.Array, tasks: TaskRunner) -> pa.Array | None:
+    def keys_with(
+        self, snapshot: Snapshot, values: pa.Array, tasks: TaskRunner, most: int | None = None
+    ) -> pa.Array | None:
         """The keys of all records that have one of some values in a state of the table, and perhaps of further records.
 
         Args:
             snapshot: the state, of the present.
             values: string array without nulls, as ``index_form`` prints them.
             tasks: bring the index up to date, if it is behind.
+            most: keys that the caller wants at most; None for all.
 
         Returns:
-            Distinct string array; None if the index cannot tell.
+            Distinct string array; None if the index cannot tell, or finds more.
         """
         if snapshot.timeline.as_of is not None or not self.is_of(snapshot.table, snapshot.schema):
             return None
@@ -203,19 +205,22 @@ class StoredColumn:
             followed = self.sync(snapshot.table, tasks)
             # Entries that later commits removed are those of records of this state.
             is_same = followed.timeline.write_times == snapshot.timeline.write_times
-            if not (is_same or _was_built_by(snapshot.timeline, followed.log)):
+            if not (is_same or was_built_by(snapshot.timeline, followed.log)):
                 return None
-            parts = [pa.array([], pa.string())]
+            parts, count = [pa.array([], pa.string())], 0
             for keys, entries in self._store.find(prefixes_of(values, self.settings.shards)):
                 # A commit may have removed entries since the index was followed, too.
                 counts = is_live(entries) | (sequences(entries) > followed.sequence)
                 parts.append(record_keys_of(keys.take(counts) if is_same else keys))
+                count += len(parts[-1])
+                if most is not None and count > most:
+                    return None
             # Behind the look-up: a server that has lost entries meanwhile tells so, and a purge that has removed some.
             applied, floor = self._store.applied().least, floor_of(self._entries)
         except RliError as error:
             events.COLUMN_INDEX_UNUSED.log(table=snapshot.table.location, index=self.url, cause=error)
             return None
-        is_whole = (applied or 0) >= followed.sequence and _has_all(snapshot.timeline, followed, floor)
+        is_whole = (applied or 0) >= followed.sequence and has_all(snapshot.timeline, followed, floor)
         return pa.concat_arrays(parts).unique() if is_whole else None
 
     def forget_deletes(self, kept: Sequence[str]) -> int:
@@ -251,16 +256,6 @@ def sort_of(kind: pa.DataType) -> str:
     return "timestamp" if pa.types.is_timestamp(kind) else "date" if pa.types.is_date(kind) else "string"
 
 
-def _has_all(timeline: Timeline, followed: FollowedState, floor: int) -> bool:
-    """Whether a timeline has all commits up to a sequence of an index that has followed it, and perhaps more."""
-    if not floor or timeline.write_times == followed.timeline.write_times:
-        return floor <= followed.sequence
-    later = followed.timeline.write_times - timeline.write_times
-    sequences_of_later = (followed.log.instants.sequence_of(time) or 0 for time in later)
-    # What came after the timeline was loaded may be archived by now.
-    return timeline.first == followed.timeline.first and all(sequence > floor for sequence in sequences_of_later)
-
-
 def _settings_in(store: Store) -> bytes:
     content = store.read_control(_SETTINGS)
     if content is None:
@@ -274,13 +269,6 @@ def _settings_in(store: Store) -> bytes:
 def _built(completed: Sequence[str]) -> RecordDraft:
     last = completed[-1]
     return RecordDraft(instant=last, action=BOOTSTRAP, writer=BOOTSTRAP, located_at=(last,), covers=tuple(completed))
-
-
-def _was_built_by(timeline: Timeline, log: LogState) -> bool:
-    """Whether the index was built of a state no later than a timeline: one of a later state never had the entries removed before."""
-    built = log.record_at(1)
-    completed = {instant.time for instant in timeline.completed}
-    return built is not None and all(time in completed or timeline.is_archived(time) for time in built.covers)
 
 
 def _live(snapshot: Snapshot) -> list[FileSlice]:
