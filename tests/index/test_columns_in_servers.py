@@ -14,6 +14,8 @@ from tests.support.hbase import hbase_url, new_table
 from tests.support.indexes import record_index
 from tests.support.redis import redis_url
 
+pytestmark = pytest.mark.invariant("P59")
+
 
 def users(*rows: tuple[str, str, int]) -> pa.Table:
     return pa.table(

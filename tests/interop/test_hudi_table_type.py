@@ -12,7 +12,7 @@ from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
 from tests.support.hudi_options import table_options, with_hudi
 from tests.support.tables import by_key, check_stored, records, turn_into_version_9
 
-pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P61")]
 
 
 @with_hudi("1.2.0", "0.15.0", in_soak=("1.0.2",))

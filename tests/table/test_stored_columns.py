@@ -37,6 +37,8 @@ from tests.support.indexes import record_index
 from tests.support.soak import FACTOR
 from tests.support.tables import records, turn_into_version_9
 
+pytestmark = [pytest.mark.invariant("P59"), pytest.mark.invariant("P60")]
+
 SCHEMA: Final = pa.schema(
     [
         ("id", pa.string()),
@@ -221,7 +223,7 @@ def test_recreated_indexes_hide_no_record(table: Table) -> None:
     assert table.read(filters="n = 2")["id"].to_pylist() == ["b"]
 
 
-def test_commits_amid_a_look_up_hide_no_record(table: Table) -> None:
+def test_commits_amid_look_ups_hide_nothing(table: Table) -> None:
     table.upsert(rows(("a", "x", 1, "v"), ("b", "x", 1, "u")))
     table.create_index("by_email", on="email")
     store = type(record_index(table).store)

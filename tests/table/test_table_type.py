@@ -10,6 +10,8 @@ import pytest
 from rli import SettingsError, Step, Table, TableType, UnsupportedTableError, create_table, open_table
 from tests.support.tables import check_stored, records, rows_of, turn_into_version_9
 
+pytestmark = pytest.mark.invariant("P61")
+
 FIRST = (("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0))
 
 
