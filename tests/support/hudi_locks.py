@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
 
 import pyspark
+from py4j import java_gateway, protocol
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
@@ -126,9 +127,13 @@ class HudiJvm:
                 self._process.stdin.close()
 
     def __enter__(self) -> Self:
+        # Where a Spark session has been in this process, PySpark has Py4J ask Spark's JVM about the errors of all JVMs.
+        self._converting = java_gateway.get_return_value
+        java_gateway.get_return_value = protocol.get_return_value
         return self
 
     def __exit__(self, *_: object) -> None:
+        java_gateway.get_return_value = self._converting
         self._gateway.close()
         self.kill()
         self._classes.cleanup()
