@@ -12,7 +12,7 @@ import pytest
 import rli
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import newest_only, with_hudi
-from tests.support.merge_on_read import has_metadata, options, require_equal, rows, versions
+from tests.support.merge_on_read import Follower, has_metadata, options, require_equal, rows, versions
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P56")]
 
@@ -40,6 +40,7 @@ def test_changes_of_a_key_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None
     insert = {**given, "hoodie.datasource.write.operation": "bulk_insert"}
     delete = {**given, "hoodie.datasource.write.operation": "delete"}
     engine.write(path, rows(*((changes, 10, "base", False) for changes in CHANGES)), insert, "overwrite")
+    copy = Follower(path)
     for step in range(3):
         done = {changes: changes.split()[step] for changes in CHANGES if len(changes.split()) > step}
         removed = [key for key, change in done.items() if change == "X"]
@@ -48,6 +49,7 @@ def test_changes_of_a_key_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None
             engine.write(path, rows(*((key, 0, "", False) for key in removed)), delete)
         engine.write(path, rows(*changed), given)
         require_equal(engine, path)
+        copy.require_equal()
 
 
 @with_hudi("1.2.0", "0.15.0")
@@ -74,8 +76,10 @@ def test_steps_of_a_table_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None
     assert versions(rli.open_table(path).read()) == before
     require_equal(engine, path)
     compacting = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    copy = Follower(path)
     write([("k6", 50, "d", False)], compacting)
     write([("k6", 40, "e", False), ("k7", 40, "e", False)])
+    copy.require_equal()
     assert require_states(path, states) == [*states]
     for step in "fg":
         write([("k8", 60, step, False)], {**compacting, "hoodie.cleaner.commits.retained": "1"})

@@ -249,6 +249,17 @@ def test_merged_changes_make_a_copy(tmp_path: Path) -> None:
     assert rows_of(copy) == rows_of(table)
 
 
+def test_rollbacks_are_positions(table: Table) -> None:
+    *_, last = three_commits(table)
+    table.rollback(last)
+    position = max(instant.time for instant in table.timeline() if instant.is_completed)
+    before = table.read(as_of=position)
+    assert table.changes(since=position).read_all().num_rows == 0
+    write(table, ("new", "x", 9, 1.0))
+    assert [row[:2] for row in told(table, position)] == [("insert", "new")]
+    assert table.read().num_rows == before.num_rows + 1
+
+
 def test_changes_without_columns_are_counted(table: Table) -> None:
     three_commits(table)
     assert table.changes(columns=[]).read_all().num_rows == 7

@@ -59,6 +59,29 @@ def versions(records: pa.Table) -> list[tuple[str, int, str]]:
     return sorted(found)
 
 
+class Follower:
+    """A copy of a table that takes the changes behind its last position.
+
+    Args:
+        path: of the table.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._copy = rli.create_table(f"{path}-copy", record_key="id", partition_by="city")
+        self._copy.upsert(self._follow())
+
+    def _follow(self) -> pa.Table:
+        table = rli.open_table(self._path)
+        self._position = max(instant.time for instant in table.timeline() if instant.is_completed)
+        return table.read()
+
+    def require_equal(self) -> None:
+        """The changes since the last call, taken over, give the table as it is."""
+        self._copy.merge(rli.open_table(self._path).changes(since=self._position))
+        assert versions(self._copy.read()) == versions(self._follow())
+
+
 def require_equal(engine: HudiEngine, path: Path, *, is_read_by_rust: bool = True) -> None:
     """Both queries, and filters whatever the metadata table says.
 

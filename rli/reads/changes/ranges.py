@@ -141,7 +141,9 @@ def _bound(completions: Completions, name: str, given: object) -> Bound | None:
             f"the commit has not completed, or is being undone: {name}={text}",
             remedy="give a completed commit: rli timeline TABLE",
         )
-    return Bound(parse_instant_time(text))
+    # A rollback or a clean: who has loaded the table since it completed has seen what was before.
+    service = next((instant for instant in completions.timeline.completed if instant.time == text), None)
+    return Bound(parse_instant_time(text) if service is None else completions.time(service))
 
 
 def _undone(completions: Completions, undone: str, at: str, name: str = "since") -> InstantNotFoundError:
