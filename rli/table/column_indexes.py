@@ -120,7 +120,7 @@ class IndexesOnColumns:
             # Another caller may have made an index of this name meanwhile.
             own = NamedIndexes.load(fence.table.storage).indexes.get(name)
             if own is not None and (own.home, own.using, own.column) != (named.home, named.using, named.column):
-                raise _another(name, f"using={own.using} column={own.column} home={own.home}")
+                raise _another(name, f"using={own.using} columns={own.column} home={own.home}")
             if named.home is IndexHome.METADATA:
                 _require_same(_named(name, column_indexes(fence.table.reloaded(), {})), index, named.home)
             if own is not None:
