@@ -31,12 +31,12 @@ from rli.storage import Storage
 from rli.tasks import TaskRunner
 from rli.view.diff import GroupChange, changed_groups, undone_writes
 from rli.view.file_slice_reader import FileSliceReader
-from rli.view.file_slices import DataFile, FileSlice
+from rli.view.file_slices import FileSlice
 from rli.view.merging.log_keys import keys_of_logs, log_keys
-from rli.view.paths import unpublished_file
 from rli.view.planned_rewrites import compacted_groups
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
+from rli.view.written_slices import written_file
 
 _SAMPLE: Final = 10
 
@@ -286,7 +286,7 @@ def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) ->
     schema = pa.schema([(RECORD_KEY, pa.string()), (COMMIT_TIME, pa.string())])
 
     def keys_of(stat: WriteStat) -> Iterable[pa.Array]:
-        file = DataFile(unpublished_file(instant, stat.path), stat.file_size)
+        file = written_file(instant, stat)
         if stat.appended_to is not None:
             yield from log_keys(storage, file)
             return

@@ -36,11 +36,11 @@ from rli.hudi.metadata.views import DataFile as NamedFile
 from rli.hudi.partition_values import with_values_left_out
 from rli.metadata_table.partition_change import PartitionChange
 from rli.tasks import InThreads
-from rli.view import paths
-from rli.view.file_slices import DataFile, FileSlice
+from rli.view.file_slices import FileSlice
 from rli.view.slice_readers import SliceReaders
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
+from rli.view.written_slices import written_slice
 
 _JAVA_INTEGERS: Final = frozenset({"year", "month", "day", "hour", "length"})
 """Functions whose values are integers of 32 bits in Java."""
@@ -85,13 +85,7 @@ class ExpressionEntries:
             change: of the table.
             touched: partitions of the table whose records change.
         """
-        written = [
-            (
-                FileSlice(stat.group, instant, DataFile(paths.unpublished_file(instant, stat.path), stat.file_size)),
-                stat.path,
-            )
-            for stat in change.written
-        ]
+        written = [(written_slice(instant, stat), stat.path) for stat in change.written]
         found = InThreads().run(self._of_file, written)
         put = {key: record for records in found for key, record in records.items()}
         return PartitionChange.of_records(self.index.partition, put, self._of_partitions(touched))

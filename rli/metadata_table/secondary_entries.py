@@ -21,15 +21,14 @@ from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column
 from rli.hudi.metadata.record_codec import encode_record
 from rli.hudi.metadata.records import SecondaryEntry
 from rli.hudi.metadata.secondary_keys import entry_keys, has_index_form
-from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.metadata_table.partition_change import PartitionChange
 from rli.model import FileGroupId
 from rli.tasks import InThreads
-from rli.view import paths
-from rli.view.column_values import ColumnValues
-from rli.view.file_slices import DataFile, FileSlice, SeenInstants
+from rli.view.column_values import ColumnValues, copied_records
+from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
+from rli.view.written_slices import written_slice
 
 _SLICES_AT_A_TIME: Final = 16
 """Whose entries are in memory."""
@@ -83,13 +82,8 @@ class SecondaryEntries:
         if change.keeps_records:
             return PartitionChange(self.partition, [])
         before = self.snapshot.slices.of_groups(change.superseded)
-        written = {
-            stat.group: FileSlice(
-                stat.group, instant, DataFile(paths.unpublished_file(instant, stat.path), stat.file_size)
-            )
-            for stat in change.written
-        }
-        appended = [_appended(instant, stat) for stat in change.appended]
+        written = {stat.group: written_slice(instant, stat) for stat in change.written}
+        appended = [written_slice(instant, stat) for stat in change.appended]
         groups: list[FileGroupId] = sorted({*before, *written})
         parts = list(InThreads().run(lambda group: self._of_group(before.get(group), written.get(group)), groups))
         # A record that goes from one file group to another keeps its entry. What a log file changes leaves entries behind: to
@@ -102,7 +96,7 @@ class SecondaryEntries:
         before, after = self._rows(old), self._rows(new)
         if old is not None and new is not None and COMMIT_TIME in after.column_names:
             # What the write has only copied has its entry.
-            is_copied = pc.fill_null(pc.not_equal(after[COMMIT_TIME], new.instant), False)
+            is_copied = copied_records(after, new.instant)
             copied = after["key"].filter(is_copied).combine_chunks()
             before = before.filter(pc.invert(pc.is_in(before["key"], value_set=copied)))
             after = after.filter(pc.invert(is_copied))
@@ -139,12 +133,6 @@ def kept_entries(
     return {
         name: SecondaryEntries(name, column, snapshot, schema) for name, column in columns.items() if column is not None
     }
-
-
-def _appended(instant: str, stat: WriteStat) -> FileSlice:
-    """The log file of a write alone, where it is before it is in the table."""
-    file = DataFile(paths.unpublished_file(instant, stat.path), stat.file_size)
-    return FileSlice(stat.group, instant, None, (file,), SeenInstants(frozenset([instant]), None, None, frozenset()))
 
 
 _ENTRY: Final = encode_record(SecondaryEntry())

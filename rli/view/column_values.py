@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rli.hudi.meta_columns import COMMIT_TIME
 from rli.hudi.metadata.secondary_keys import index_form
@@ -55,3 +56,13 @@ class ColumnValues:
         if COMMIT_TIME not in fields:
             return pa.table(columns, NAMES)
         return pa.table([*columns, stored[COMMIT_TIME].combine_chunks()], [*NAMES, COMMIT_TIME])
+
+
+def copied_records(rows: pa.Table, instant: str) -> pa.ChunkedArray:
+    """Whether a commit has only copied each of some records of its files, as their ``_hoodie_commit_time`` tells.
+
+    Args:
+        rows: as ``of_slice`` gives them, of a table with meta columns.
+        instant: of the commit.
+    """
+    return pc.fill_null(pc.not_equal(rows[COMMIT_TIME], instant), False)

@@ -31,7 +31,7 @@ from rli.index.record.sync.following import Following, LogAction, TimelineAction
 from rli.index.record.sync.read_from_files import ReadFromFiles, UnknownAction
 from rli.model import FileGroupId
 from rli.tasks import InThreads, TaskRunner
-from rli.view.column_values import ColumnValues
+from rli.view.column_values import ColumnValues, copied_records
 from rli.view.file_slices import DataFile, FileSlice, SeenInstants
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
@@ -261,7 +261,7 @@ def _follow_group(rows: _Rows, instant: str | None, item: tuple[FileSlice | None
 
 def _without_copied(before: pa.Table, after: pa.Table, instant: str) -> tuple[pa.Table, pa.Table]:
     """The records that a commit has replaced or removed, and those that it has written: what it has only copied has its entry."""
-    is_copied = pc.fill_null(pc.not_equal(after[COMMIT_TIME], instant), False)
+    is_copied = copied_records(after, instant)
     written = after.filter(pc.invert(is_copied))
     is_replaced = pc.is_in(before["key"], value_set=written["key"].combine_chunks())
     if len(before) == (pc.sum(is_copied).as_py() or 0) + (pc.sum(is_replaced).as_py() or 0):

@@ -18,11 +18,11 @@ from rli.index.roles import UnpublishedWrite
 from rli.locations import named_groups
 from rli.model import FileGroupId
 from rli.tasks import InProcess
-from rli.view import paths
-from rli.view.column_values import NAMES, ColumnValues
-from rli.view.file_slices import DataFile, FileSlice, SeenInstants
+from rli.view.column_values import NAMES, ColumnValues, copied_records
+from rli.view.file_slices import FileSlice
 from rli.view.merging.log_keys import log_keys
 from rli.view.snapshot import Snapshot
+from rli.view.written_slices import written_file, written_slice
 
 _SAMPLE: Final = 5
 
@@ -73,23 +73,17 @@ class UniqueValues:
 
     def _fresh(self, values: ColumnValues, stat: WriteStat) -> pa.Table:
         """The records that the write has written into a file, without those that it has copied."""
-        file = _unpublished(self._write.instant, stat)
-        if stat.appended_to is not None:
-            seen = SeenInstants(frozenset([self._write.instant]), None, None, frozenset())
-            rows = values.of_slice(FileSlice(stat.group, self._write.instant, None, (file,), seen))
-        else:
-            rows = values.of_slice(FileSlice(stat.group, self._write.instant, file))
+        rows = values.of_slice(written_slice(self._write.instant, stat))
         if COMMIT_TIME not in rows.column_names:
             return rows
-        is_copied = pc.fill_null(pc.not_equal(rows[COMMIT_TIME], self._write.instant), False)
-        return rows.filter(pc.invert(is_copied)).select(NAMES)
+        return rows.filter(pc.invert(copied_records(rows, self._write.instant))).select(NAMES)
 
     def _present(self, values: ColumnValues, keys: pa.Array) -> Iterator[pa.Table]:
         """Those records of some keys that the write leaves as they are."""
         change = self._write.change
         for stat in change.appended if len(keys) else ():
             # Its records and deletes win over those before: otherwise the write would have written a base file.
-            for gone in log_keys(self._write.snapshot.table.storage, _unpublished(self._write.instant, stat)):
+            for gone in log_keys(self._write.snapshot.table.storage, written_file(self._write.instant, stat)):
                 keys = keys.filter(pc.invert(pc.is_in(keys, value_set=gone)))
         if not len(keys):
             return
@@ -104,11 +98,7 @@ class UniqueValues:
         """The slices of some file groups after the write, without its log files."""
         change, instant = self._write.change, self._write.instant
         kept = self._write.snapshot.slices.of_groups(wanted - {*change.replaced})
-        written = {
-            stat.group: FileSlice(stat.group, instant, _unpublished(instant, stat))
-            for stat in change.written
-            if stat.group in wanted
-        }
+        written = {stat.group: written_slice(instant, stat) for stat in change.written if stat.group in wanted}
         return {**kept, **written}
 
 
@@ -155,7 +145,3 @@ def _values_of(values: ColumnValues, file_slice: FileSlice) -> pa.Array:
 
 def _with_values(rows: pa.Table) -> pa.Table:
     return rows.select(NAMES).filter(rows["value"].is_valid())
-
-
-def _unpublished(instant: str, stat: WriteStat) -> DataFile:
-    return DataFile(paths.unpublished_file(instant, stat.path), stat.file_size)
