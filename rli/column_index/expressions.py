@@ -90,8 +90,8 @@ class IndexedExpression:
 
     @property
     def name(self) -> str:
-        """Stands for the expression as a column; no column of a table has such a name."""
-        return f"\0{self.partition}"
+        """Stands for the expression as a column: no column of a table has such a name, but that whose own values are indexed."""
+        return self.column if self.shape == shape_of(pc.field(self.column)) else f"\0{self.partition}"
 
     def key_of(self, file: DataFile) -> str:
         """The key of what the index holds of a file."""

@@ -27,7 +27,7 @@ def require_unique(index: TableIndex, write: UnpublishedWrite, locate: Callable[
     if isinstance(index, IndexesColumns):
         index.require_unique(write, locate)
         return
-    named = NamedIndexes.load(write.snapshot.table.storage).in_stores
+    named = NamedIndexes.load(write.snapshot.table.storage).kept_in_stores
     lost = [name for name, one in named.items() if one.is_unique]
     if lost:
         raise IndexNotReadyError(

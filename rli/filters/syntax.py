@@ -80,6 +80,20 @@ def parsed(text: str) -> Syntax:
     return found
 
 
+def quoted_name(name: str) -> str:
+    """A column as a text names it, in backticks where it would be read as something else.
+
+    Example:
+        >>> quoted_name("fare"), quoted_name("null"), quoted_name("two words")
+        ('fare', '`null`', '`two words`')
+    """
+    try:
+        is_plain = name.isidentifier() and parsed(name) == Name((name,))
+    except ValueError:
+        is_plain = False
+    return name if is_plain else "`" + name.replace("`", "``") + "`"
+
+
 class _Parser:
     """Reads the tokens of one text from the first to the last."""
 

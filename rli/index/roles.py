@@ -58,13 +58,17 @@ class ColumnFacts:
         is_built: whether its build has ended.
         follows: whether it can follow the table; True before it is built.
         is_of_table: whether it is of this table, and of a column that the records still have, with values of the same sort.
-        bytes: in the store; 0 where that cannot tell.
+        size: in bytes; 0 where the store cannot tell.
+        lag: how many commits of the table it has not followed; None where it is not built, or cannot follow.
+        build: which build made it: a random name.
     """
 
     is_built: bool
     follows: bool
     is_of_table: bool
-    bytes: int
+    size: int
+    lag: int | None
+    build: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +131,8 @@ class IndexesColumns(ABC):
         """
 
     @abstractmethod
-    def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> int:
-        """Build the index of a column anew, beside writers, and bring it up to date; returns how many records were there first.
+    def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> str:
+        """Build the index of a column anew, beside writers, and bring it up to date; returns which build it is.
 
         Args:
             name: of the index.
@@ -138,6 +142,7 @@ class IndexesColumns(ABC):
             tasks: runs the work on each file.
 
         Raises:
+            ConflictError: another process builds it, or has dropped it meanwhile.
             CorruptTableError: a file is lost or damaged.
             SettingsError: the store can have no other one beside it.
         """

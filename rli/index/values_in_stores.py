@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -16,12 +17,28 @@ from rli.index.contract import PointIndex, TableIndex
 from rli.index.roles import IndexesColumns
 from rli.model import FileGroupId
 from rli.telemetry import events
-from rli.view.column_indexes import NamedIndexes
+from rli.telemetry.index_uses import count_use
+from rli.view.column_indexes import NamedIndexes, place_in_store
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
 _MOST_RECORDS: Final = 100_000
 """With more of them, statistics and footers tell as much in less time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The keys of records that an index of a column has found.
+
+    Attributes:
+        index: of the table.
+        place: of the index of the column; see ``ColumnIndex.places``.
+        keys: string array.
+    """
+
+    index: PointIndex
+    place: str
+    keys: pa.Array
 
 
 class ValuesInStores:
@@ -46,23 +63,28 @@ class ValuesInStores:
             schema: of the records, with meta columns.
         """
         found = self._keys_with(snapshot, passes.predicate, schema)
-        return None if found is None else found[1]
+        if found is None:
+            return None
+        count_use(snapshot.table.location, found.place, 0)
+        return found.keys
 
     def slices_with(
         self, snapshot: Snapshot, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
     ) -> list[FileSlice] | None:
         """Those of some live slices that may hold such records; None if no index can tell; see ``FindsValues``."""
         found = self._keys_with(snapshot, predicate, schema)
-        groups = None if found is None else _groups_of(found[0], snapshot, found[1])
-        return None if groups is None else [one for one in slices if one.group in groups]
+        groups = None if found is None else _groups_of(found.index, snapshot, found.keys)
+        if found is None or groups is None:
+            return None
+        kept = [one for one in slices if one.group in groups]
+        count_use(snapshot.table.location, found.place, len(slices) - len(kept))
+        return kept
 
-    def _keys_with(
-        self, snapshot: Snapshot, predicate: Predicate, schema: pa.Schema
-    ) -> tuple[PointIndex, pa.Array] | None:
+    def _keys_with(self, snapshot: Snapshot, predicate: Predicate, schema: pa.Schema) -> _Found | None:
         table = snapshot.table
         if self._open_index is None or not table.has_unique_keys:
             return None
-        for name, named in NamedIndexes.load(table.storage).in_stores.items():
+        for name, named in NamedIndexes.load(table.storage).kept_in_stores.items():
             sought = named_values(predicate, named.column) if named.column in schema.names else None
             values = None if sought is None else sought_values(sought, schema.field(named.column).type)
             if values is None:
@@ -72,7 +94,7 @@ class ValuesInStores:
                 if isinstance(index, PointIndex) and isinstance(index, IndexesColumns):
                     keys = index.keys_with(name, named.column, snapshot, values, _MOST_RECORDS)
                     if keys is not None:
-                        return index, keys
+                        return _Found(index, place_in_store(name), keys)
             except RliError as error:
                 events.COLUMN_INDEX_UNUSED.log(table=table.location, index=name, cause=error)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -17,23 +18,28 @@ from rli.hudi.metadata.index_definitions import (
     secondary_index,
 )
 from rli.hudi.metadata.partitions import PartitionKind
+from rli.index.contract import TableIndex
+from rli.index.roles import IndexesColumns
 from rli.metadata_table.indexed_columns import IndexedColumns, chosen_columns
 from rli.metadata_table.secondary_entries import why_not_kept
 from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.services.metadata_births import NewPartitions
+from rli.services.metadata_table import disable_metadata
 from rli.telemetry import events
 from rli.view import paths
 from rli.view.column_indexes import (
-    ColumnIndex,
+    IndexHome,
     IndexUse,
     NamedIndex,
     NamedIndexes,
     WantedIndex,
+    column_indexes,
     partition_of,
     partition_of_expression,
 )
-from rli.view.snapshot import Snapshot
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot, told_of_now
 
 _FIRST_VERSION_OF_SECONDARY: Final = 9
 
@@ -58,22 +64,21 @@ def partitions_for(name: str, index: WantedIndex, snapshot: Snapshot, scope: Sco
     if using is IndexUse.SECONDARY:
         return _secondary(partition_of(name, using), column, snapshot, scope)
     if using is IndexUse.BLOOM_FILTERS:
-        return _for_bloom_filters(column, snapshot, scope)
+        return _for_bloom_filters(snapshot, scope)
     return _for_statistics(column, snapshot, scope)
 
 
-def partitions_without(index: ColumnIndex, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
-    """What is built again so that an index goes; None if the partition goes that holds the index.
+def statistics_without(columns: Sequence[str], snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
+    """What is built again so that some columns have no statistics any more; None if none are left, or the columns have none.
 
     Args:
-        index: that goes.
+        columns: that lose their statistics.
         snapshot: the table as it is now.
         scope: where a record key is unique.
     """
-    if index.using is not IndexUse.COLUMN_STATS or index.expression is not None:
-        return None
-    left = [column for column in _with_statistics(snapshot) if column not in index.columns]
-    return _statistics_of(left, snapshot, scope) if left else None
+    present = _with_statistics(snapshot)
+    left = [column for column in present if column not in columns]
+    return _statistics_of(left, snapshot, scope) if 0 < len(left) < len(present) else None
 
 
 def name_index(name: str, index: NamedIndex, fence: Fence) -> None:
@@ -81,9 +86,58 @@ def name_index(name: str, index: NamedIndex, fence: Fence) -> None:
     _save(NamedIndexes.load(fence.table.storage).with_index(name, index), fence)
 
 
+def mark_dropped(name: str, table: TableDefinition) -> None:
+    """Drop an index that has a name: from now on nobody uses it. It needs no lease; what the index is made of is still there."""
+    index = NamedIndexes.load(table.storage).indexes.get(name)
+    if index is not None:
+        path = paths.mark_of_drop(name, index.identity)
+        table.storage.make_folder(paths.DROPPED_INDEXES)
+        table.storage.create(path, b"")
+        table.storage.flush([path], [paths.DROPPED_INDEXES])
+
+
 def forget_index(name: str, fence: Fence) -> None:
     """Keep the name of an index no more; its data go to its heir, if there is one. The caller holds the lease."""
-    _save(NamedIndexes.load(fence.table.storage).without(name), fence)
+    storage = fence.table.storage
+    named = NamedIndexes.load(storage)
+    _save(named.without(name), fence)
+    index = named.indexes.get(name)
+    if index is not None:
+        # Behind the name: a mark without an index counts for nothing.
+        storage.delete_files([paths.mark_of_drop(name, index.identity)])
+
+
+def remove_dropped(fence: Fence, index: TableIndex) -> None:
+    """Remove the dropped indexes that go at once, with all that they are made of.
+
+    Statistics that others need are built again for that: they are left to ``Table.build_indexes``. The caller holds the lease.
+
+    Args:
+        fence: of the lease.
+        index: of the table.
+    """
+    named = NamedIndexes.load(fence.table.storage)
+    if not named.dropped:
+        return
+    listed = {one.name: one for one in column_indexes(fence.table.reloaded(), {})}
+    for name in sorted(named.dropped):
+        own = named.indexes[name]
+        if own.home is IndexHome.STORE:
+            if not isinstance(index, IndexesColumns):
+                continue
+            index.drop_column(name)
+        elif named.is_last(name):
+            present = told_of_now(fence.table, _with_statistics) if own.shares_statistics else [own.column]
+            if own.column in present and present != [own.column]:
+                continue
+            if own.column in present:
+                _remove_partition(listed[name].partition, fence)
+        forget_index(name, fence)
+
+
+def _remove_partition(partition: str, fence: Fence) -> None:
+    if partition in fence.table.reloaded().properties.all_metadata_partitions:
+        disable_metadata([partition], fence)
 
 
 def _save(named: NamedIndexes, fence: Fence) -> None:
@@ -155,15 +209,9 @@ def _of_expression(name: str, index: WantedIndex, text: str, snapshot: Snapshot,
     return NewPartitions([PartitionKind.FILES], scope, of_column=definition)
 
 
-def _for_bloom_filters(column: str, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
-    properties = snapshot.table.properties
-    if properties.record_key_fields != (column,):
-        keys = ",".join(properties.record_key_fields)
-        raise InvalidInputError(
-            f"bloom filters are kept of the record key only: column={column} record_key={keys}",
-            remedy="choose using='secondary' or using='column_stats' for other columns",
-        )
-    if PartitionKind.BLOOM_FILTERS in properties.metadata_partitions:
+def _for_bloom_filters(snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
+    """Those of the record key."""
+    if PartitionKind.BLOOM_FILTERS in snapshot.table.properties.metadata_partitions:
         return None
     return NewPartitions([PartitionKind.BLOOM_FILTERS], scope)
 

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
-from rli.errors import IndexExistsError, IndexNotFoundError, InvalidInputError, RepeatedValueError, RliError
+from rli.errors import (
+    ConflictError,
+    IndexExistsError,
+    IndexNotFoundError,
+    InvalidInputError,
+    LeaseBusyError,
+    RliError,
+)
+from rli.metadata_table.index_coverage import IndexCoverage
 from rli.publication.fence import Fence
-from rli.services.column_indexes import forget_index, name_index, partitions_for, partitions_without
+from rli.services.column_indexes import mark_dropped, name_index, partitions_for, remove_dropped, statistics_without
 from rli.services.metadata_births import NewPartitions
 from rli.services.metadata_table import disable_metadata
 from rli.table.births import METADATA_SERVICE, OnProgress
-from rli.table.metadata_of_table import build_partitions, status_of
+from rli.table.metadata_of_table import build_partitions, reader_of, status_of
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
-from rli.table.stored_columns import build, home_of, in_stores, remove, require_no_repeats, require_possible
+from rli.table.stored_columns import (
+    build,
+    home_of,
+    in_stores,
+    require_build,
+    require_no_repeats,
+    require_possible,
+)
 from rli.view.column_indexes import (
     ColumnIndex,
     ColumnIndexState,
@@ -31,7 +46,6 @@ from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot, told_of_now
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
-_MADE: Final = (IndexUse.SECONDARY, IndexUse.COLUMN_STATS, IndexUse.BLOOM_FILTERS)
 
 
 class IndexesOnColumns:
@@ -42,78 +56,96 @@ class IndexesOnColumns:
 
     def list(self) -> tuple[ColumnIndex, ...]:
         """See ``Table.indexes``."""
-        return (*told_of_now(self._opened.reloaded(), _listed), *in_stores(self._opened))
+        found = (*told_of_now(self._opened.reloaded(), _measured), *in_stores(self._opened))
+        return tuple(index.counted(self._opened.definition.location) for index in found)
 
     def create(self, name: str, index: WantedIndex, timeout: float | None, on_progress: OnProgress) -> ColumnIndex:
         """See ``Table.create_index``."""
-        found, home = self._found(name, index)
+        found, home = self._found(name, index, timeout)
         if found is not None and found.state is ColumnIndexState.VALID:
-            return found
+            return self._require(name)
         if home is IndexHome.STORE:
-            return self._create_in_store(name, index, timeout, is_lost=found is not None)
+            # A lost index that keeps values unique goes on refusing commits, until it is built again.
+            is_enforced = index.is_unique and found is not None and found.state is ColumnIndexState.INVALID
+            if not is_enforced:
+                self.schedule(name, index, timeout)
+            try:
+                return self._build_in_store(name, index, timeout, on_progress)
+            except RliError as error:
+                # One that is being built elsewhere is that process's.
+                if found is None and not isinstance(error, ConflictError):
+                    with suppress(RliError):
+                        self.drop(name, timeout)
+                raise
         wanted = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope))
         if wanted is not None:
             build_partitions(self._opened, wanted, timeout, on_progress)
-        self._name(name, index, _named_as(index, is_owner=wanted is not None), timeout)
+        self._name(name, index, index.named(home, is_owner=wanted is not None), timeout)
         return self._require(name)
 
     def schedule(self, name: str, index: WantedIndex, timeout: float | None) -> ColumnIndex:
         """See ``Table.create_index``, without waiting."""
-        found, home = self._found(name, index)
+        found, home = self._found(name, index, timeout)
         if found is not None and found.state in (ColumnIndexState.VALID, ColumnIndexState.BUILDING):
-            return found
+            return self._require(name)
+        is_needed = True
         if home is IndexHome.STORE:
-            raise InvalidInputError(
-                f"only indexes in the metadata table are scheduled, and this one is kept in a key-value store: name={name}",
-                remedy="leave out wait=False (--async); in tables of version 9, home='metadata' can be chosen",
-            )
-        is_needed = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope)) is not None
-        self._name(name, index, _named_as(index, is_owner=is_needed, is_scheduled=is_needed), timeout)
+            require_possible(index, self._opened)
+        else:
+            is_needed = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope)) is not None
+        named = index.named(home, is_owner=is_needed, is_scheduled=is_needed)
+        self._name(name, index, named, timeout)
         return self._require(name)
 
     def build(self, timeout: float | None, on_progress: OnProgress) -> tuple[ColumnIndex, ...]:
         """See ``Table.build_indexes``."""
-        named = NamedIndexes.load(self._opened.definition.storage).indexes
-        scheduled = {name: one for name, one in named.items() if one.is_scheduled}
-        built, failures = [], []
+        for name in sorted(self._named_ones().dropped):
+            self._finish_drop(name, timeout)
+        scheduled = {name: one for name, one in self._named_ones().indexes.items() if one.is_scheduled}
+        built, failures = [], dict[str, RliError]()
         for name, one in scheduled.items():
-            wanted = WantedIndex(one.using, one.column, one.expression)
             try:
-                built.append(self.create(name, wanted, timeout, on_progress))
+                built.append(self.create(name, WantedIndex.again(one), timeout, on_progress))
             except RliError as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+                failures[name] = error
+        if len(failures) > 1:
+            raise _failed_builds(self._opened.definition, failures)
+        for failure in failures.values():
+            raise failure
         return tuple(built)
 
-    def _found(self, name: str, index: WantedIndex) -> tuple[ColumnIndex | None, IndexHome]:
+    def _found(self, name: str, index: WantedIndex, timeout: float | None) -> tuple[ColumnIndex | None, IndexHome]:
         """The index of a name, if it is what the caller asks for, and its home, or the one that a new one gets."""
         _require_name(name)
-        found = self._find(name)
+        self._finish_drop(name, timeout)
+        found = _named(name, self._listed())
         home = home_of(index, self._opened) if found is None else found.home
         _require_same(found, index, home)
         return found, home
 
-    def _create_in_store(self, name: str, index: WantedIndex, timeout: float | None, *, is_lost: bool) -> ColumnIndex:
+    def _build_in_store(
+        self, name: str, index: WantedIndex, timeout: float | None, on_progress: OnProgress
+    ) -> ColumnIndex:
         require_possible(index, self._opened)
-        # Named first: each commit from here on keeps the index, as soon as it is built. In place of a lost unique one, commits are
-        # refused until then.
-        named = NamedIndex(using=index.using, column=index.column, is_owner=True, home=IndexHome.STORE)
-        self._name(name, index, named.model_copy(update={"is_unique": is_lost and index.is_unique}), timeout)
-        build(name, index.column, self._opened)
-        if index.is_unique:
-            self._keep_unique(name, named.model_copy(update={"is_unique": True}), timeout)
+        made = build(name, index.column, self._opened, on_progress)
+        with self._service(timeout) as (_, fence):
+            definition = fence.table.reloaded()
+            require_build(name, made, definition, self._opened)
+            own = self._require_named(name, fence)
+            if index.is_unique:
+                require_no_repeats(name, index.column, definition, self._opened)
+            name_index(name, own.model_copy(update={"is_scheduled": False}), fence)
         return self._require(name)
 
-    def _keep_unique(self, name: str, named: NamedIndex, timeout: float | None) -> None:
-        """Allow each value once from now on; if two records have one, the index goes."""
-        try:
-            with self._service(timeout) as (_, fence):
-                require_no_repeats(name, named.column, fence.table.reloaded(), self._opened)
-                name_index(name, named, fence)
-        except RepeatedValueError:
-            self.drop(name, timeout)
-            raise
+    def _require_named(self, name: str, fence: Fence) -> NamedIndex:
+        """What rli keeps of an index; raises ``IndexNotFoundError`` if it was dropped while it was built."""
+        named = NamedIndexes.load(fence.table.storage)
+        if name not in named.indexes or name in named.dropped:
+            raise IndexNotFoundError(
+                f"the index was dropped while it was built: table={fence.table.location} name={name}",
+                remedy="create it again",
+            )
+        return named.indexes[name]
 
     def _name(self, name: str, index: WantedIndex, named: NamedIndex, timeout: float | None) -> None:
         with self._service(timeout) as (_, fence):
@@ -121,40 +153,47 @@ class IndexesOnColumns:
             own = NamedIndexes.load(fence.table.storage).indexes.get(name)
             if own is not None and (own.home, own.using, own.column) != (named.home, named.using, named.column):
                 raise _another(name, f"using={own.using} columns={own.column} home={own.home}")
-            if named.home is IndexHome.METADATA:
-                _require_same(_named(name, column_indexes(fence.table.reloaded(), {})), index, named.home)
+            in_metadata = named.home is IndexHome.METADATA
+            listed = column_indexes(fence.table.reloaded(), {}) if in_metadata else in_stores(self._opened)
+            present = _named(name, listed)
+            _require_same(present, index, named.home)
             if own is not None:
+                self._require_named(name, fence)
                 # Another process may have built it, and died before it could say so; or has built it meanwhile.
-                is_scheduled = named.is_scheduled and own.is_scheduled
-                named = named.model_copy(
-                    update={"is_owner": named.is_owner or own.is_owner, "is_scheduled": is_scheduled}
-                )
+                is_built = present is not None and present.state is ColumnIndexState.VALID
+                is_owner, is_scheduled = named.is_owner or own.is_owner, named.is_scheduled and not is_built
+                kept = {"is_owner": is_owner, "is_scheduled": is_scheduled, "identity": own.identity}
+                named = named.model_copy(update=kept)
             name_index(name, named, fence)
 
     def drop(self, name: str, timeout: float | None) -> None:
         """See ``Table.drop_index``."""
-        index = self._require(name)
-        named = NamedIndexes.load(self._opened.definition.storage)
-        own = named.indexes.get(name)
-        if named.heir_of(name) is None and (own is None or own.is_owner):
-            self._remove(index, timeout)
-        if own is not None:
-            with self._service(timeout) as (_, fence):
-                forget_index(name, fence)
-            if index.home is IndexHome.STORE:
-                remove(name, self._opened)
+        index = self._present(name, self._listed())
+        if name not in self._named_ones().indexes:
+            self._remove_unnamed(index, timeout)
+            return
+        mark_dropped(name, self._opened.definition)
+        with suppress(LeaseBusyError):
+            self._finish_drop(name, timeout or 0)
 
-    def _remove(self, index: ColumnIndex, timeout: float | None) -> None:
-        """Remove what an index is made of: its partition, the statistics of its columns, or its store."""
-        if index.home is IndexHome.STORE:
+    def _finish_drop(self, name: str, timeout: float | None) -> None:
+        """Remove what a dropped index is made of, then its name."""
+        named = self._named_ones()
+        own, rest = named.indexes.get(name), None
+        if own is None or name not in named.dropped:
             return
-        if index.state is ColumnIndexState.INVALID:
-            return
-        own = NamedIndexes.load(self._opened.definition.storage).indexes.get(index.name)
-        if own is not None and own.is_scheduled and index.expression is None:
-            # What is there belongs to others.
-            return
-        rest = self._plan(lambda now: partitions_without(index, now, self._opened.scope))
+        if own.shares_statistics and named.is_last(name):
+            rest = self._plan(lambda now: statistics_without([own.column], now, self._opened.scope))
+        if rest is not None:
+            build_partitions(self._opened, rest, timeout)
+        with self._service(timeout) as (_, fence):
+            remove_dropped(fence, self._opened.index)
+
+    def _remove_unnamed(self, index: ColumnIndex, timeout: float | None) -> None:
+        """Remove an index of Hudi's writers, or one that came with the metadata table."""
+        rest = None
+        if index.using is IndexUse.COLUMN_STATS and index.expression is None:
+            rest = self._plan(lambda now: statistics_without(index.columns, now, self._opened.scope))
         if rest is not None:
             build_partitions(self._opened, rest, timeout)
             return
@@ -162,11 +201,19 @@ class IndexesOnColumns:
             if index.partition in table.properties.all_metadata_partitions:
                 disable_metadata([index.partition], fence)
 
-    def _find(self, name: str) -> ColumnIndex | None:
-        return _named(name, self.list())
+    def _named_ones(self) -> NamedIndexes:
+        return NamedIndexes.load(self._opened.definition.storage)
+
+    def _listed(self) -> Iterator[ColumnIndex]:
+        """As ``list``, without what takes long: how far they lag and what they cover."""
+        yield from told_of_now(self._opened.reloaded(), _listed)
+        yield from in_stores(self._opened)
 
     def _require(self, name: str) -> ColumnIndex:
-        found = self._find(name)
+        return self._present(name, self.list())
+
+    def _present(self, name: str, indexes: Iterable[ColumnIndex]) -> ColumnIndex:
+        found = _named(name, indexes)
         if found is None:
             raise IndexNotFoundError(
                 f"the table has no index of this name on a column: table={self._opened.definition.location} name={name}",
@@ -181,44 +228,15 @@ class IndexesOnColumns:
         return self._opened.service(METADATA_SERVICE, patience(timeout))
 
 
-def possible_index(on: str, using: IndexUse | str | None, expression: str | None) -> WantedIndex:
-    """The index that a caller asks for, if rli makes such indexes.
-
-    Raises:
-        InvalidInputError: rli does not.
-    """
-    if using is None:
-        using = IndexUse.SECONDARY if expression is None else IndexUse.COLUMN_STATS
-    if using not in set(_MADE):
-        raise InvalidInputError(
-            f"rli makes no index of this kind: using={using!r}", remedy=f"choose one of {', '.join(_MADE)}"
-        )
-    if expression is not None and using == IndexUse.SECONDARY:
-        raise InvalidInputError(
-            f"rli makes no secondary index on an expression: expression={expression!r}",
-            remedy="choose using='column_stats' or using='bloom_filters' (--using)",
-        )
-    return WantedIndex(IndexUse(using), on, expression)
-
-
-def possible_home(home: IndexHome | str | None) -> IndexHome | None:
-    """Where an index is to be kept; None: where it suits the table; raises ``InvalidInputError`` for another place."""
-    if home is not None and home not in set(IndexHome):
-        raise InvalidInputError(
-            f"rli keeps no index there: home={home!r}", remedy=f"choose one of {', '.join(IndexHome)}, or leave it out"
-        )
-    return None if home is None else IndexHome(home)
-
-
-def _named_as(index: WantedIndex, *, is_owner: bool, is_scheduled: bool = False) -> NamedIndex:
-    """What rli keeps of an index in the metadata table that a caller asks for."""
-    return NamedIndex(
-        using=index.using,
-        column=index.column,
-        is_owner=is_owner or index.expression is not None,
-        expression=index.expression,
-        is_scheduled=is_scheduled,
+def _failed_builds(table: TableDefinition, failures: Mapping[str, RliError]) -> RliError:
+    """One error that names all indexes that could not be built."""
+    said = "; ".join(f"{name}: {error.problem}" for name, error in failures.items())
+    error = RliError(
+        f"several indexes could not be built, and stay scheduled: table={table.location} ({said})",
+        remedy="; ".join(dict.fromkeys(one.remedy for one in failures.values() if one.remedy)) or None,
     )
+    error.__cause__ = ExceptionGroup("builds of indexes on columns", list(failures.values()))
+    return error
 
 
 def _named(name: str, indexes: Iterable[ColumnIndex]) -> ColumnIndex | None:
@@ -253,3 +271,8 @@ def _require_name(name: str) -> None:
 def _listed(snapshot: Snapshot) -> tuple[ColumnIndex, ...]:
     sizes = {found.partition: found.bytes for found in status_of(snapshot).partitions}
     return column_indexes(snapshot.table, sizes)
+
+
+def _measured(snapshot: Snapshot) -> tuple[ColumnIndex, ...]:
+    coverage = IndexCoverage(snapshot, reader_of(snapshot))
+    return tuple(map(coverage.measured, _listed(snapshot)))

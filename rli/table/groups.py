@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.reports import VerifyReport
@@ -13,14 +12,14 @@ from rli.services.clean import CleanResult
 from rli.services.compaction import CompactionResult, ScheduledCompaction
 from rli.services.restore import RestoreResult
 from rli.settings import Maintenance
-from rli.table.column_indexes import IndexesOnColumns, possible_home, possible_index
+from rli.table.column_indexes import IndexesOnColumns
 from rli.table.index_of_table import IndexOfTable, SyncResult
 from rli.table.maintenance import TableMaintenance
 from rli.table.metadata_of_table import MetadataOfTable
 from rli.table.opened import OpenTable
 from rli.table.versions import TableVersions
 from rli.tasks import TaskRunner
-from rli.view.column_indexes import ColumnIndex, IndexHome, IndexUse
+from rli.view.column_indexes import ColumnIndex, IndexHome, IndexUse, WantedIndex
 from rli.write.operations.deduplicate import Deduplicated
 from rli.write.options import pass_over
 
@@ -221,16 +220,14 @@ class TableGroups:
             name: small letters, digits and ``_``.
             on: the column.
             using: "secondary": value of the column → record keys; "column_stats": least and greatest value of the column, or of the
-                expression, in each file; "bloom_filters": a bloom filter of each file, of the record key, or of the expression's
-                values. By default "secondary", with an expression "column_stats".
+                expression, in each file; "bloom_filters": a bloom filter of each file, of the column's or the expression's values. By default "secondary", with an expression "column_stats".
             expression: over the column, such as ``hour(ts)``, in the grammar of filters: its values are indexed, and filters that name
                 the expression use them. Parts of times are those of the UTC clock. None for the column itself.
             home: of a secondary index: "metadata" for the metadata table, with its record index, in tables of version 9; "store" for
                 the key-value store of the table's index. By default "metadata" in tables of version 9, otherwise "store".
             unique: refuse commits that would give two records one value of the column. This takes a secondary index in a store.
                 Records with null are not compared.
-            wait: False: only schedule the index, and let ``build_indexes`` build it, here or in another process. An index in a
-                store is not scheduled.
+            wait: False: only schedule the index, and let ``build_indexes`` build it, here or in another process.
             timeout: as for ``clean``.
             on_progress: as for ``metadata.enable``.
 
@@ -252,14 +249,15 @@ class TableGroups:
             UnsupportedTableError: a secondary index is wanted, and the table can have none.
             RliError: otherwise as for ``metadata.enable``.
         """
-        index = replace(possible_index(on, using, expression), home=possible_home(home), is_unique=unique)
+        record_key = self._opened.definition.properties.record_key_fields
+        index = WantedIndex.of(on, using, expression, home, is_unique=unique, record_key=record_key)
         indexes = IndexesOnColumns(self._opened)
         return indexes.create(name, index, timeout, on_progress) if wait else indexes.schedule(name, index, timeout)
 
     def build_indexes(
         self, *, timeout: float | None = None, on_progress: Callable[[int, int], None] = lambda _, __: None
     ) -> tuple[ColumnIndex, ...]:
-        """Build the scheduled indexes on columns, one after the other, beside writers: ``rli index run``.
+        """Build the scheduled indexes on columns, one after the other, beside writers, and remove dropped ones: ``rli index run``.
 
         If the process dies, the index that it was building stays scheduled, and nobody uses it: the next call builds it, and
         ``drop_index`` removes it. Several processes may build at once: each finds built what another has built.
@@ -279,7 +277,8 @@ class TableGroups:
             >>> table.drop_index("by_ts")
 
         Raises:
-            RliError: as for ``create_index``, of the first index that cannot be built: it stays scheduled, and the others are built.
+            RliError: as for ``create_index``, of an index that cannot be built: it stays scheduled, and the others are built. If there
+                are several, the error names all of them, and its ``__cause__`` holds their errors.
         """
         return IndexesOnColumns(self._opened).build(timeout, on_progress)
 
@@ -297,12 +296,16 @@ class TableGroups:
         """Drop an index on a column; without a name, the index of the record keys, as ``index.drop``.
 
         Args:
-            name: of the index, as ``indexes`` shows it.
-            timeout: as for ``clean``; for an index on a column.
+            name: of the index, as ``indexes`` shows it. An index on a column is dropped at once, without the lease: from then on no
+                reader and no writer of rli uses it. What it is made of is removed under the lease. If others hold that, the index
+                is shown as ``dropping``, until ``build_indexes``, a clean, or the next index of this name removes it.
+            timeout: seconds to wait for the lease for that removal; by default none. For an index without a name of rli's, as for
+                ``clean``.
 
         Raises:
             IndexNotFoundError: there is no index of this name.
-            LeaseBusyError, LeaseLostError: as for ``metadata.enable``.
+            LeaseBusyError: of an index without a name of rli's, as for ``metadata.enable``.
+            LeaseLostError: as for ``metadata.enable``.
         """
         if name is None:
             self.index.drop()

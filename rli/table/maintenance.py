@@ -14,6 +14,7 @@ from rli.hudi.properties import PROPERTIES_PATH
 from rli.model import CommitResult, Step, TableType
 from rli.services.archive import ArchiveResult, archive, foretold_archive
 from rli.services.clean import CleanResult, clean, foretold_clean
+from rli.services.column_indexes import remove_dropped
 from rli.services.compaction import (
     CompactionResult,
     ScheduledCompaction,
@@ -229,6 +230,7 @@ class TableMaintenance:
         with self._opened.service("clean", patience(timeout)) as (definition, fence):
             cleaned = clean(definition, keep_commits, fence)
             purge_tombstones(definition, self._opened.index, keep_commits)
+            remove_dropped(fence, self._opened.index)
             return cleaned
 
     def archive(self, keep_commits: int = 30, *, timeout: float | None = None, dry_run: bool = False) -> ArchiveResult:

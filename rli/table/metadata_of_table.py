@@ -152,13 +152,14 @@ def build_partitions(
 
 def status_of(snapshot: Snapshot) -> MetadataStatus:
     """How the metadata table is; raises as ``MetadataOfTable.status``."""
-    return metadata_status(_reader(snapshot))
+    return metadata_status(reader_of(snapshot))
 
 
 def _differences(snapshot: Snapshot) -> tuple[Difference, ...]:
-    return tuple(Verification(snapshot, _reader(snapshot)).differences())
+    return tuple(Verification(snapshot, reader_of(snapshot)).differences())
 
 
-def _reader(snapshot: Snapshot) -> MetadataTableReader:
+def reader_of(snapshot: Snapshot) -> MetadataTableReader:
+    """Reads the metadata table of a state."""
     table = snapshot.table
     return MetadataTableReader(table.storage, snapshot.timeline, table.properties)

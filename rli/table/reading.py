@@ -135,7 +135,7 @@ class TableReading:
     def _with_values(self, columns: Sequence[str] | None, filters: object, timeout: float) -> pa.Table:
         """The records that pass a filter: found by their keys if an index of a column in a store tells these, else by a scan."""
         opened, found = self._opened, None
-        if NamedIndexes.load(opened.definition.storage).in_stores:
+        if NamedIndexes.load(opened.definition.storage).kept_in_stores:
             found = opened.look_up_with(
                 lambda definition, index: get_found(
                     definition, index, opened.values.keys_with, columns, filters, timeout=timeout

@@ -7,12 +7,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from rli.errors import InvalidInputError, RliError, SchemaError, UnsupportedTableError
+from rli.errors import ConflictError, InvalidInputError, RliError, SchemaError, UnsupportedTableError
 from rli.hudi.metadata.secondary_keys import has_index_form
 from rli.index.roles import ColumnFacts, IndexesColumns
 from rli.model import Scope
+from rli.table.births import OnProgress
 from rli.table.opened import OpenTable
-from rli.tasks import InThreads
+from rli.tasks import CountedTasks, InThreads
 from rli.telemetry import events
 from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexHome, IndexUse, NamedIndexes, WantedIndex
 from rli.view.definition import TableDefinition
@@ -22,29 +23,14 @@ _FIRST_VERSION_OF_SECONDARY: Final = 9
 
 
 def home_of(wanted: WantedIndex, table: OpenTable) -> IndexHome:
-    """Where a new index is kept: in the metadata table if the table can have it there, else in the store of its index.
-
-    Raises:
-        InvalidInputError: the caller wants an index in a store that only the metadata table has.
-    """
-    if wanted.is_unique and (wanted.using is not IndexUse.SECONDARY or wanted.home is IndexHome.METADATA):
-        raise InvalidInputError(
-            f"values are kept unique by a secondary index in a store alone: using={wanted.using} home={wanted.home}",
-            remedy="choose using='secondary' and home='store', or leave out unique",
-        )
-    if wanted.is_unique:
-        return IndexHome.STORE
-    if wanted.using is not IndexUse.SECONDARY:
-        if wanted.home is IndexHome.STORE:
-            raise InvalidInputError(
-                f"a store keeps no index of this kind: using={wanted.using}",
-                remedy="choose using='secondary', or leave out home",
-            )
-        return IndexHome.METADATA
+    """Where a new index is kept: in the metadata table if the table can have it there, else in the store of its index."""
     if wanted.home is not None:
         return wanted.home
+    if wanted.is_unique:
+        return IndexHome.STORE
     is_new_enough = table.definition.properties.version >= _FIRST_VERSION_OF_SECONDARY
-    return IndexHome.METADATA if is_new_enough or not _keeps_columns(table) else IndexHome.STORE
+    is_in_metadata = wanted.using is not IndexUse.SECONDARY or is_new_enough or not _keeps_columns(table)
+    return IndexHome.METADATA if is_in_metadata else IndexHome.STORE
 
 
 def require_possible(wanted: WantedIndex, table: OpenTable) -> None:
@@ -75,12 +61,32 @@ def require_possible(wanted: WantedIndex, table: OpenTable) -> None:
         )
 
 
-def build(name: str, column: str, table: OpenTable) -> None:
-    """Build an index in the store beside writers, and bring it up to date."""
+def build(name: str, column: str, table: OpenTable, on_progress: OnProgress) -> str:
+    """Build an index in the store beside writers, and bring it up to date; returns which build it is, as ``ColumnFacts`` has it."""
     definition, index = table.refreshed()
     schema = told_of_now(table.reloaded(), lambda now: now.schema)
-    if schema is not None and isinstance(index, IndexesColumns):
-        index.build_column(name, column, definition, schema.field(column).type, InThreads())
+    if schema is None or not isinstance(index, IndexesColumns):
+        raise ConflictError(
+            f"the table was given another index, or lost its records, during the build: table={definition.location} name={name}",
+            remedy=f"create the index again, or drop it: rli index drop TABLE {name}",
+        )
+    kind = schema.field(column).type
+    return index.build_column(name, column, definition, kind, CountedTasks(InThreads(), on_progress))
+
+
+def require_build(name: str, build: str, definition: TableDefinition, table: OpenTable) -> None:
+    """Pass an index that is as one build has made it. The caller holds the lease.
+
+    Raises:
+        ConflictError: another process has dropped it since, or builds it anew.
+    """
+    schema = told_of_now(definition, lambda now: now.schema)
+    facts = _facts_of(name, table, definition, schema)
+    if facts is None or not facts.is_built or facts.build != build:
+        raise ConflictError(
+            f"another process has dropped the index meanwhile, or builds it: table={definition.location} name={name}",
+            remedy="see its state: rli index list TABLE",
+        )
 
 
 def require_no_repeats(name: str, column: str, definition: TableDefinition, table: OpenTable) -> None:
@@ -94,35 +100,35 @@ def require_no_repeats(name: str, column: str, definition: TableDefinition, tabl
         index.require_no_repeats(name, column, Snapshot.now(definition))
 
 
-def remove(name: str, table: OpenTable) -> None:
-    """Remove an index from the store."""
-    index = table.index
-    if isinstance(index, IndexesColumns):
-        index.drop_column(name)
-
-
 def in_stores(table: OpenTable) -> Iterator[ColumnIndex]:
     """The indexes in the store; invalid where the store has none of the column or does not answer, or where it cannot follow."""
-    named = NamedIndexes.load(table.definition.storage).in_stores
-    if not named:
+    named = NamedIndexes.load(table.definition.storage)
+    if not named.in_stores:
         return
     definition = table.reloaded()
     schema = told_of_now(definition, lambda now: now.schema)
-    for name, index in named.items():
+    for name, index in named.in_stores.items():
         facts = _facts_of(name, table, definition, schema)
         state = ColumnIndexState.INVALID
-        if facts is not None and facts.is_of_table and facts.follows:
-            state = ColumnIndexState.VALID if facts.is_built else ColumnIndexState.BUILDING
+        if name in named.dropped:
+            state = ColumnIndexState.DROPPING
+        elif index.is_scheduled:
+            state = ColumnIndexState.BUILDING
+        elif facts is not None and facts.is_of_table and facts.follows and facts.is_built:
+            state = ColumnIndexState.VALID
+        is_valid = state is ColumnIndexState.VALID
         yield ColumnIndex(
             name,
             index.using,
             (index.column,),
             state,
             "",
-            0 if facts is None else facts.bytes,
+            0 if facts is None else facts.size,
             None,
             IndexHome.STORE,
             index.is_unique,
+            facts.lag if facts is not None and is_valid else None,
+            float(is_valid),
         )
 
 

@@ -116,6 +116,15 @@ METADATA_FAILURES: Final = _counter(
     "Partitions of metadata tables that reads could not rely on",
     "partition",
 )
+COLUMN_INDEX_USES: Final = _counter(
+    "rli.column_index.uses", "{read}", "Reads that asked an index on a column, and got an answer", "table", "index"
+)
+COLUMN_INDEX_SKIPPED: Final = _counter(
+    "rli.column_index.skipped_files",
+    "{file}",
+    "File groups that reads left out because of an index on a column",
+    "table", "index",
+)  # fmt: skip
 INDEX_LAG: Final = _gauge("rli.index.lag", "{commit}", "Commits of a table that its index has not applied", "table")
 APPLIED_COMMITS: Final = _counter("rli.sync.commits", "{commit}", "Commits applied to an index")
 SYNC_SECONDS: Final = _durations("rli.sync.duration", "Duration of a sync that applied commits")

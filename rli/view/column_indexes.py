@@ -7,19 +7,21 @@ index whose partition a change did not keep is still named there: it is shown as
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Literal, Self
+from uuid import uuid4
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from rli.errors import CorruptTableError
-from rli.filters.syntax import parsed
+from rli.errors import CorruptTableError, InvalidInputError
+from rli.filters.syntax import parsed, quoted_name
 from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.metadata.index_definitions import IndexDefinition, expression_of, load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.properties import TableProperties
 from rli.storage import Storage
+from rli.telemetry.index_uses import IndexUses, uses_of
 from rli.view import paths
 from rli.view.definition import TableDefinition
 
@@ -35,6 +37,10 @@ class IndexUse(StrEnum):
     """A bloom filter of the record keys of each file, or of the values of an expression."""
     EXPRESSION = "expression"
     """Statistics or bloom filters of an expression over the column, whose definition is lost."""
+
+
+_MADE: Final = (IndexUse.SECONDARY, IndexUse.COLUMN_STATS, IndexUse.BLOOM_FILTERS)
+"""By rli."""
 
 
 class IndexHome(StrEnum):
@@ -55,6 +61,8 @@ class ColumnIndexState(StrEnum):
     """Readers use it, and each commit keeps it."""
     INVALID = "invalid"
     """A change did not keep it, or it was removed with its partition: nobody uses it."""
+    DROPPING = "dropping"
+    """It was dropped, and nobody uses it; what it is made of is still to be removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +75,18 @@ class ColumnIndex:
         columns: that it is of; none: Hudi's choice, which is the first columns of the table.
         state: what it is good for.
         partition: of the metadata table that holds it; "" for an index in a store.
-        bytes: of the files of that partition which readers read, or of the store; 0 where there is none, or the store cannot tell.
+        size: in bytes, of the files of that partition which readers read, or of the store; 0 where there is none, or the store
+            cannot tell.
         expression: over the column, whose values are indexed: in the grammar of filters, or Hudi's name of the function where rli has
-            no such function; None for the column itself.
+            no such function; None for the column itself, but its name for bloom filters of another column than the record key.
         home: where it is kept.
         is_unique: whether no two records may have one value.
+        lag: how many commits of the table it lacks; None where it is not built, or cannot tell. An index in a store that lags is
+            brought up to date by the next look-up or commit; one in the metadata table is passed over.
+        covers: share of the table's file groups that it can leave out of a read, from 0 to 1: the others have log files or values
+            that it does not hold. Of more than 1,000 file groups, that of a sample. 0 unless the index is valid.
+        uses: reads and look-ups of this process that have asked it and got an answer.
+        files_skipped: file groups that they left out because of it.
     """
 
     name: str
@@ -79,10 +94,37 @@ class ColumnIndex:
     columns: tuple[str, ...]
     state: ColumnIndexState
     partition: str
-    bytes: int = 0
+    size: int = 0
     expression: str | None = None
     home: IndexHome = IndexHome.METADATA
     is_unique: bool = False
+    lag: int | None = None
+    covers: float = 0.0
+    uses: int = 0
+    files_skipped: int = 0
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Under which names its uses are counted: its partition, its columns in a partition of statistics, or its store."""
+        if self.home is IndexHome.STORE:
+            return (place_in_store(self.name),)
+        if self.using is IndexUse.COLUMN_STATS and self.expression is None:
+            return tuple(f"{self.partition}/{column}" for column in self.columns)
+        return (self.partition,)
+
+    def counted(self, table: str) -> ColumnIndex:
+        """The index with what this process has counted of it; of several columns, that of the one which was used most.
+
+        Args:
+            table: location of the table.
+        """
+        found = max((uses_of(table, place) for place in self.places), default=IndexUses(), key=lambda one: one.uses)
+        return replace(self, uses=found.uses, files_skipped=found.files_skipped)
+
+
+def place_in_store(name: str) -> str:
+    """Under which name the uses of an index in a store are counted."""
+    return f"{IndexHome.STORE}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +145,78 @@ class WantedIndex:
     home: IndexHome | None = None
     is_unique: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        column: str,
+        using: IndexUse | str | None = None,
+        expression: str | None = None,
+        home: IndexHome | str | None = None,
+        *,
+        is_unique: bool = False,
+        record_key: Sequence[str] = (),
+    ) -> Self:
+        """The index that a caller asks for, if rli makes such indexes: the rules that hold in every table.
+
+        Args:
+            column: that it is of.
+            using: by default secondary, with an expression statistics of columns.
+            expression: as ``expression``.
+            home: as ``home``.
+            is_unique: as ``is_unique``.
+            record_key: the columns of the table's record key: bloom filters of another column are those of an expression.
+
+        Raises:
+            InvalidInputError: rli does not.
+        """
+        if using is None:
+            using = IndexUse.SECONDARY if expression is None else IndexUse.COLUMN_STATS
+        _require_one_of(_MADE, using, "rli makes no index of this kind: using")
+        if home is not None:
+            _require_one_of(tuple(IndexHome), home, "rli keeps no index there: home")
+        if expression is not None and using == IndexUse.SECONDARY:
+            raise InvalidInputError(
+                f"rli makes no secondary index on an expression: expression={expression!r}",
+                remedy="choose using='column_stats' or using='bloom_filters' (--using)",
+            )
+        if is_unique and (using != IndexUse.SECONDARY or home == IndexHome.METADATA):
+            raise InvalidInputError(
+                f"values are kept unique by a secondary index in a store alone: using={using} home={home}",
+                remedy="choose using='secondary' and home='store', or leave out unique",
+            )
+        if using != IndexUse.SECONDARY and home == IndexHome.STORE:
+            raise InvalidInputError(
+                f"a store keeps no index of this kind: using={using}",
+                remedy="choose using='secondary', or leave out home",
+            )
+        if using == IndexUse.BLOOM_FILTERS and expression is None and tuple(record_key) != (column,):
+            expression = quoted_name(column)
+        return cls(IndexUse(using), column, expression, None if home is None else IndexHome(home), is_unique)
+
+    @classmethod
+    def again(cls, named: NamedIndex) -> Self:
+        """An index that a caller has asked for before."""
+        return cls(named.using, named.column, named.expression, named.home, named.is_unique)
+
+    def named(self, home: IndexHome, *, is_owner: bool, is_scheduled: bool = False) -> NamedIndex:
+        """What rli keeps of the index.
+
+        Args:
+            home: where it is kept.
+            is_owner: as ``NamedIndex.is_owner``; an index on an expression always is.
+            is_scheduled: as ``NamedIndex.is_scheduled``.
+        """
+        return NamedIndex(
+            using=self.using,
+            column=self.column,
+            is_owner=is_owner or self.expression is not None,
+            expression=self.expression,
+            home=home,
+            is_unique=self.is_unique,
+            is_scheduled=is_scheduled,
+            identity=uuid4().hex,
+        )
+
     def is_like(self, other: ColumnIndex) -> bool:
         """Whether an index is what the caller asks for."""
         is_same = self.expression == other.expression or (
@@ -111,6 +225,11 @@ class WantedIndex:
             and parsed(self.expression) == parsed(other.expression)
         )
         return is_same and (other.using, other.columns, other.is_unique) == (self.using, (self.column,), self.is_unique)
+
+
+def _require_one_of(known: Sequence[str], given: str, problem: str) -> None:
+    if given not in known:
+        raise InvalidInputError(f"{problem}={given!r}", remedy=f"choose one of {', '.join(known)}")
 
 
 class NamedIndex(BaseModel):
@@ -122,8 +241,9 @@ class NamedIndex(BaseModel):
         is_owner: the partition, or the statistics of the column, were built for it and go with it.
         expression: over the column; None for the column itself.
         home: where it is kept.
-        is_unique: whether no two records may have one value.
-        is_scheduled: it is still to be built.
+        is_unique: whether no two records may have one value; once it is built.
+        is_scheduled: it is still to be built, or a process is building it.
+        identity: a random name, other than that of an earlier index of the same name; "" where former versions have named it.
     """
 
     using: IndexUse
@@ -133,6 +253,12 @@ class NamedIndex(BaseModel):
     home: IndexHome = IndexHome.METADATA
     is_unique: bool = False
     is_scheduled: bool = False
+    identity: str = ""
+
+    @property
+    def shares_statistics(self) -> bool:
+        """Whether it is the statistics of a column, which are in one partition with those of others."""
+        return self.using is IndexUse.COLUMN_STATS and self.expression is None
 
 
 class NamedIndexes(BaseModel):
@@ -141,10 +267,12 @@ class NamedIndexes(BaseModel):
     Attributes:
         version: of the format.
         indexes: by name.
+        dropped: names of those that were dropped and have something left to remove; the marks of drops tell, and not the file.
     """
 
     version: Literal[1] = 1
     indexes: dict[str, NamedIndex] = {}
+    dropped: frozenset[str] = Field(default=frozenset(), exclude=True)
 
     @classmethod
     def load(cls, storage: Storage) -> Self:
@@ -157,12 +285,15 @@ class NamedIndexes(BaseModel):
         if content is None:
             return cls()
         try:
-            return cls.model_validate_json(content)
+            found = cls.model_validate_json(content)
         except ValidationError as error:
             raise CorruptTableError(
                 f"the names of indexes on columns are damaged: file={paths.COLUMN_INDEXES}",
                 remedy="delete the file, and create the indexes again",
             ) from error
+        marks = {file.name for file in storage.list_files(paths.DROPPED_INDEXES)} if found.indexes else set()
+        dropped = {name for name, index in found.indexes.items() if f"{name}.{index.identity}" in marks}
+        return found.model_copy(update={"dropped": frozenset(dropped)})
 
     def with_index(self, name: str, index: NamedIndex) -> NamedIndexes:
         """These and one more."""
@@ -176,6 +307,12 @@ class NamedIndexes(BaseModel):
             left[heir] = left[heir].model_copy(update={"is_owner": True})
         return NamedIndexes(indexes=left)
 
+    def is_last(self, name: str) -> bool:
+        """Whether what an index is made of goes with it: nobody else needs it, and it was made for the index."""
+        own = self.indexes[name]
+        is_made = own.is_owner and (not own.is_scheduled or own.expression is not None)
+        return is_made and self.heir_of(name) is None
+
     def heir_of(self, name: str) -> str | None:
         """Another index that the data of an index go to when that is dropped; None if they need none, or go with it."""
         own = self.indexes.get(name)
@@ -187,6 +324,7 @@ class NamedIndexes(BaseModel):
             other
             for other, index in self.indexes.items()
             if (index.using, index.column, index.home) == (own.using, own.column, own.home)
+            and other not in self.dropped
         )
         return next((other for other in same if other != name), None)
 
@@ -195,11 +333,22 @@ class NamedIndexes(BaseModel):
         """Those in key-value stores, by name."""
         return {name: index for name, index in self.indexes.items() if index.home is IndexHome.STORE}
 
+    @property
+    def kept_in_stores(self) -> dict[str, NamedIndex]:
+        """Those of them that have been built and not been dropped: commits keep them, and readers use them."""
+        return {
+            name: index for name, index in self.in_stores.items() if not index.is_scheduled and name not in self.dropped
+        }
+
 
 _PARTITIONS: Final = {
     IndexUse.COLUMN_STATS: PartitionKind.COLUMN_STATS.value,
     IndexUse.BLOOM_FILTERS: PartitionKind.BLOOM_FILTERS.value,
 }
+
+
+_OF_NAMES: Final = (PartitionKind.SECONDARY_INDEX, PartitionKind.EXPRESSION_INDEX, PartitionKind.OWN_EXPRESSION_INDEX)
+"""Begin the names of partitions that hold one index."""
 
 
 def partition_of(name: str, using: IndexUse) -> str:
@@ -217,8 +366,22 @@ def partition_of_expression(name: str, *, is_own: bool) -> str:
     return f"{PartitionKind.OWN_EXPRESSION_INDEX if is_own else PartitionKind.EXPRESSION_INDEX}{name}"
 
 
+def without_dropped(partitions: Sequence[str], storage: Storage) -> list[str]:
+    """Those of some partitions of the metadata table that are not of a dropped index."""
+    of_names = [name for name in partitions if kind_of(name) in _OF_NAMES]
+    try:
+        dropped = NamedIndexes.load(storage).dropped if of_names else frozenset()
+    except CorruptTableError:
+        # Writers keep these partitions until they are removed.
+        return [*partitions]
+    gone = {f"{kind}{name}" for kind in _OF_NAMES for name in dropped}
+    return [name for name in partitions if name not in gone]
+
+
 def column_indexes(table: TableDefinition, sizes: Mapping[str, int]) -> tuple[ColumnIndex, ...]:
     """The indexes on columns in the metadata table: those that have a name, and those of Hudi's that have none of rli's.
+
+    How far they lag and what they cover is not told.
 
     Args:
         table: as it is now.
@@ -227,10 +390,10 @@ def column_indexes(table: TableDefinition, sizes: Mapping[str, int]) -> tuple[Co
     Raises:
         CorruptTableError: the definitions of indexes or the file of their names cannot be read.
     """
-    named = NamedIndexes.load(table.storage).indexes
+    named = NamedIndexes.load(table.storage)
     definitions = load_index_definitions(table.storage, table.properties)
-    listing = _Listing(table.properties, definitions, sizes)
-    found = [listing.named(name, index) for name, index in named.items() if index.home is IndexHome.METADATA]
+    listing = _Listing(table.properties, definitions, sizes, named.dropped)
+    found = [listing.named(name, index) for name, index in named.indexes.items() if index.home is IndexHome.METADATA]
     return (*found, *listing.unnamed(found))
 
 
@@ -241,11 +404,14 @@ class _Listing:
     properties: TableProperties
     definitions: Mapping[str, IndexDefinition]
     sizes: Mapping[str, int]
+    dropped: frozenset[str]
 
     def named(self, name: str, index: NamedIndex) -> ColumnIndex:
         partition = self._partition_of(name, index)
         state = self._state(partition)
-        if index.is_scheduled:
+        if name in self.dropped:
+            state = ColumnIndexState.DROPPING
+        elif index.is_scheduled:
             state = ColumnIndexState.BUILDING
         elif not self._covers(partition, index):
             state = ColumnIndexState.INVALID
@@ -255,9 +421,8 @@ class _Listing:
     def _partition_of(self, name: str, index: NamedIndex) -> str:
         if index.expression is None:
             return partition_of(name, index.using)
-        shared = partition_of_expression(name, is_own=False)
-        is_shared = shared in self.properties.all_metadata_partitions
-        return shared if is_shared else partition_of_expression(name, is_own=True)
+        shared, own = (partition_of_expression(name, is_own=is_own) for is_own in (False, True))
+        return shared if shared in self.properties.all_metadata_partitions else own
 
     def _covers(self, partition: str, index: NamedIndex) -> bool:
         if index.using is IndexUse.BLOOM_FILTERS or index.expression is not None:

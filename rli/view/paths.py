@@ -18,6 +18,7 @@ CLAIM: Final = f"{_FOLDER}/creating.json"
 DROPPING: Final = f"{_FOLDER}/dropping.json"
 MIGRATION: Final = f"{_FOLDER}/migration.json"
 COLUMN_INDEXES: Final = f"{_FOLDER}/column_indexes.json"
+DROPPED_INDEXES: Final = f"{_FOLDER}/dropped_indexes"
 WORK: Final = f"{_FOLDER}/work"
 REQUESTS: Final = f"{_FOLDER}/requests"
 JOURNAL: Final = f"{_FOLDER}/journal"
@@ -33,6 +34,11 @@ PROBES: Final = f"{_FOLDER}/marks"
 TRANSACTIONS: Final = f"{_FOLDER}/transactions"
 STREAMS: Final = f"{_FOLDER}/streams"
 DELETED_KEYS: Final = f"{_FOLDER}/deleted_keys"
+
+
+def mark_of_drop(name: str, identity: str) -> str:
+    """Says that an index on a column was dropped; of its identity, so that the mark of an earlier index of the name counts for nothing."""
+    return f"{DROPPED_INDEXES}/{name}.{identity}"
 
 
 def work_folder(instant: str) -> str:

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.views import DataFile
 from rli.model import FileGroupId
+from rli.telemetry.index_uses import count_use
 from rli.view.explanation import Narrowed, PruningStep
 from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
@@ -30,6 +31,10 @@ from rli.view.table_metadata import TableMetadata
 _FEW_PARTITIONS: Final = 64
 _FEW_FILES: Final = 2
 """Files in each of many partitions: their statistics say more than those of the partitions, and take no longer to read."""
+
+
+_Asked: TypeAlias = dict[str, int]
+"""Places of indexes that have answered → how many slices they have left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +68,32 @@ class Skipping:
             slices: some of the live slices.
             live: all of them.
         """
+        asked: _Asked = {}
         predicate, expression = passes.predicate, passes.expression
         merged = [one for one in slices if one.logs]
         left = [one for one in slices if not one.logs] if merged else slices
         groups = {one.group for one in live}
         for step, narrow in (
-            (PruningStep.SECONDARY_INDEX, partial(self._by_secondary_indexes, predicate, schema, groups)),
-            (PruningStep.PARTITION_STATS, partial(self._by_partition_statistics, predicate, schema)),
-            (PruningStep.COLUMN_STATS, partial(self._by_column_statistics, predicate, schema)),
-            (PruningStep.EXPRESSION_INDEX, partial(self._by_expressions, expression, schema)),
-            (PruningStep.BLOOM_FILTERS, partial(self._by_bloom_filters, predicate)),
+            (PruningStep.SECONDARY_INDEX, partial(self._by_secondary_indexes, asked, predicate, schema, groups)),
+            (PruningStep.PARTITION_STATS, partial(self._by_partition_statistics, asked, predicate, schema)),
+            (PruningStep.COLUMN_STATS, partial(self._by_column_statistics, asked, predicate, schema)),
+            (PruningStep.EXPRESSION_INDEX, partial(self._by_expressions, asked, expression, schema)),
+            (PruningStep.BLOOM_FILTERS, partial(self._by_bloom_filters, asked, predicate)),
         ):
             kept = narrow(left) if left else None
             if kept is not None:
                 left = kept
                 yield Narrowed(step, [*left, *merged])
+        for place, skipped in asked.items():
+            count_use(self.metadata.location, place, skipped)
 
     def _by_secondary_indexes(
-        self, predicate: Predicate, schema: pa.Schema, live: Collection[FileGroupId], slices: Sequence[FileSlice]
+        self,
+        asked: _Asked,
+        predicate: Predicate,
+        schema: pa.Schema,
+        live: Collection[FileGroupId],
+        slices: Sequence[FileSlice],
     ) -> list[FileSlice] | None:
         # They describe the records of the present state.
         if self.metadata.is_of_the_past or self.is_of_base_files:
@@ -92,7 +105,8 @@ class Skipping:
                 found = self._groups_with(column, partition, values)
                 # An entry of a file group that is gone does not tell where its record is now.
                 if found is not None and found <= {*live}:
-                    return [one for one in slices if one.group in found]
+                    kept = [one for one in slices if one.group in found]
+                    return _counted(asked, [partition], slices, kept)
         return None
 
     def _groups_with(self, column: str, partition: str, values: pa.Array) -> frozenset[FileGroupId] | None:
@@ -110,7 +124,7 @@ class Skipping:
         return self.metadata.ask(partition, ask, beside=[PartitionKind.RECORD_INDEX])
 
     def _by_partition_statistics(
-        self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
+        self, asked: _Asked, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
     ) -> list[FileSlice] | None:
         # They describe the records of the present state, including the records of log files.
         describes_others = self.metadata.is_of_the_past or self.is_of_base_files
@@ -126,14 +140,15 @@ class Skipping:
             return partitions_that_may_match(reader, predicate, schema, paths)
 
         kept = self.metadata.ask(PartitionKind.PARTITION_STATS, ask)
-        return None if kept is None else [one for one in slices if one.group.partition_path in set(kept)]
+        chosen = None if kept is None else [one for one in slices if one.group.partition_path in {*kept}]
+        return _counted(asked, _statistics_places(predicate, schema), slices, chosen)
 
     @property
     def _has_statistics_of_files(self) -> bool:
         return PartitionKind.COLUMN_STATS in self.metadata.partitions
 
     def _by_column_statistics(
-        self, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
+        self, asked: _Asked, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
     ) -> list[FileSlice] | None:
         if not columns_with_statistics(predicate, schema):
             return None
@@ -141,29 +156,45 @@ class Skipping:
         kept = self.metadata.ask(
             PartitionKind.COLUMN_STATS, lambda reader: files_that_may_match(reader, predicate, schema, files)
         )
-        return _chosen(slices, kept)
+        return _counted(asked, _statistics_places(predicate, schema), slices, _chosen(slices, kept))
 
     def _by_expressions(
-        self, expression: pc.Expression, schema: pa.Schema, slices: Sequence[FileSlice]
+        self, asked: _Asked, expression: pc.Expression, schema: pa.Schema, slices: Sequence[FileSlice]
     ) -> list[FileSlice] | None:
         left: list[FileSlice] | None = None
         for index in self.metadata.indexed_expressions(schema):
             said = about(index, expression)
             if said is None:
                 continue
-            asked = slices if left is None else left
-            ask = partial(files_that_expression_leaves, index=index, predicate=said, files=_files(asked))
-            kept = _chosen(asked, self.metadata.ask(index.partition, ask))
+            before = slices if left is None else left
+            ask = partial(files_that_expression_leaves, index=index, predicate=said, files=_files(before))
+            kept = _counted(asked, [index.partition], before, _chosen(before, self.metadata.ask(index.partition, ask)))
             left = left if kept is None else kept
         return left
 
-    def _by_bloom_filters(self, predicate: Predicate, slices: Sequence[FileSlice]) -> list[FileSlice] | None:
+    def _by_bloom_filters(
+        self, asked: _Asked, predicate: Predicate, slices: Sequence[FileSlice]
+    ) -> list[FileSlice] | None:
         keys = named_strings(predicate, self.key_columns)
         if keys is None:
             return None
         files = _files(slices)
         kept = self.metadata.ask(PartitionKind.BLOOM_FILTERS, lambda reader: files_that_may_hold(reader, keys, files))
-        return _chosen(slices, kept)
+        return _counted(asked, [PartitionKind.BLOOM_FILTERS], slices, _chosen(slices, kept))
+
+
+def _statistics_places(predicate: Predicate, schema: pa.Schema) -> list[str]:
+    return [f"{PartitionKind.COLUMN_STATS}/{column}" for column in columns_with_statistics(predicate, schema)]
+
+
+def _counted(
+    asked: _Asked, places: Sequence[str], slices: Sequence[FileSlice], kept: list[FileSlice] | None
+) -> list[FileSlice] | None:
+    """What indexes leave of some slices, noted; None if they did not answer."""
+    if kept is not None:
+        for place in places:
+            asked[place] = asked.get(place, 0) + len(slices) - len(kept)
+    return kept
 
 
 def _files(slices: Sequence[FileSlice]) -> list[DataFile]:

@@ -20,6 +20,7 @@ from rli.hudi.timeline.commit_metadata import COMPACT
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.model import FileGroupId, Query
+from rli.view.column_indexes import without_dropped
 from rli.view.definition import TableDefinition
 from rli.view.file_listing import FileListing, FolderListing, MetadataListing
 from rli.view.file_slices import FileSlice, latest_slices
@@ -91,7 +92,7 @@ class Snapshot:
             if now.timeline_layout == table.timeline_layout:
                 break
             table = now
-        listed = now.properties.metadata_partitions
+        listed = without_dropped(now.properties.metadata_partitions, now.storage)
         return cls(now, timeline, metadata=TableMetadata(now, timeline, listed) if listed else None)
 
     def as_of(self, instant: str) -> Snapshot:

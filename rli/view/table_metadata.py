@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column,
 from rli.hudi.metadata.partitions import PartitionKind, is_of_expression, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
+from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.telemetry import events, metrics
 from rli.view.definition import TableDefinition
@@ -42,6 +43,11 @@ class TableMetadata:
         self._complete = set[str]()
         self.partitions = frozenset(partitions)
         """The partitions of the metadata table that can be asked."""
+
+    @property
+    def location(self) -> str:
+        """Where the table is."""
+        return self._table.location
 
     @property
     def is_of_the_past(self) -> bool:
@@ -157,6 +163,16 @@ def require_each_commit(reader: MetadataTableReader, partition: str, timeline: T
     Raises:
         CorruptTableError: another engine has committed without it; names the commit.
     """
+    for instant in commits_left_out(reader, partition, timeline):
+        raise CorruptTableError(
+            f"another engine left a commit out of the metadata table: partition={partition} instant={instant.time}",
+            remedy="build it again: rli metadata disable TABLE, then rli metadata enable TABLE; give the jobs of Hudi exactly "
+            "the partitions that the table has, see docs/how-to/beside-hudi-writers.md",
+        )
+
+
+def commits_left_out(reader: MetadataTableReader, partition: str, timeline: Timeline) -> Iterator[Instant]:
+    """The commits of other engines whose changes a partition of the metadata table lacks; arguments as ``require_each_commit``."""
     for instant in reader.lacks(partition):
         try:
             commit = read_commit(timeline.storage, timeline, instant)
@@ -165,8 +181,4 @@ def require_each_commit(reader: MetadataTableReader, partition: str, timeline: T
             continue
         # A commit that changes no file has none.
         if commit.write_stats or commit.replaced_file_ids:
-            raise CorruptTableError(
-                f"another engine left a commit out of the metadata table: partition={partition} instant={instant.time}",
-                remedy="build it again: rli metadata disable TABLE, then rli metadata enable TABLE; give the jobs of Hudi exactly "
-                "the partitions that the table has, see docs/how-to/beside-hudi-writers.md",
-            )
+            yield instant

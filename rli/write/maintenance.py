@@ -19,6 +19,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import TableIndex
 from rli.services.archive import archive
 from rli.services.clean import clean
+from rli.services.column_indexes import remove_dropped
 from rli.services.compaction import CompactionChoice
 from rli.services.metadata_compaction import DELTACOMMITS_OF_COMPACTION, compact_metadata
 from rli.services.purge import purge_tombstones
@@ -111,6 +112,7 @@ def _maintain(table: TableDefinition, index: TableIndex, timeline: Timeline, tas
                 retained = settings.maintenance.cleaner_commits_retained
                 clean(definition, retained, fence, most_files=_MOST_FILES, keep_journals=True)
                 purge_tombstones(definition, index, retained)
+                remove_dropped(fence, index)
             else:
                 archive(definition, settings.maintenance.keep_min_commits, fence, most_commits=_MOST_COMMITS)
 

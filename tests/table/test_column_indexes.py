@@ -5,21 +5,27 @@ from __future__ import annotations
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
 from rli import (
     ColumnIndexState,
+    CorruptTableError,
     IndexExistsError,
     IndexNotFoundError,
     InvalidInputError,
+    LeaseBusyError,
     PruningStep,
+    RliError,
     SchemaError,
     Table,
     create_table,
     open_table,
 )
 from rli.services.column_indexes import forget_index
+from rli.services.metadata_table import MetadataChange
+from rli.table.metadata_of_table import build_partitions
 from rli.table.table import opened_table
 from tests.support.tables import records, turn_into_version_9
 from tests.support.waiting import eventually
@@ -37,12 +43,12 @@ def shown(table: Table) -> dict[str, tuple[tuple[str, ...], ColumnIndexState]]:
     return {index.name: (index.columns, index.state) for index in table.indexes()}
 
 
-VALID, INVALID = ColumnIndexState.VALID, ColumnIndexState.INVALID
+VALID, INVALID, DROPPING = ColumnIndexState.VALID, ColumnIndexState.INVALID, ColumnIndexState.DROPPING
 
 
 def test_statistics_of_chosen_columns_skip_files(table: Table) -> None:
     assert table.create_index("by_v", on="v", using="column_stats").state is VALID
-    assert table.create_index("by_ts", on="ts", using="column_stats").bytes > 0
+    assert table.create_index("by_ts", on="ts", using="column_stats").size > 0
     assert shown(table) == {"by_v": (("v",), VALID), "by_ts": (("ts",), VALID)}
     for where in ("v > 5", "ts > 5"):
         pruned = table.scan(filters=where).explain().files.pruned
@@ -89,7 +95,7 @@ def test_dropped_heirs_stay_dropped(table: Table, caplog: pytest.LogCaptureFixtu
     holder = opened_table(open_table(table.location))
     with ThreadPoolExecutor(1) as other, caplog.at_level(logging.INFO):
         with holder.service("drop of the heir", patience=60) as (_, fence):
-            dropped = other.submit(table.drop_index, "first")
+            dropped = other.submit(table.drop_index, "first", timeout=60)
             eventually(lambda: "waiting for the lease" in caplog.text, "the other process waits for the lease")
             forget_index("second", fence)
         dropped.result()
@@ -112,7 +118,7 @@ def test_impossible_indexes_are_refused(table: Table) -> None:
         table.create_index("by_v", on="ts", using="column_stats")
     with pytest.raises(SchemaError, match="nowhere"):
         table.create_index("other", on="nowhere", using="column_stats")
-    with pytest.raises(InvalidInputError, match="record key"):
+    with pytest.raises(InvalidInputError, match="type=double using=bloom_filters"):
         table.create_index("other", on="v", using="bloom_filters")
     with pytest.raises(InvalidInputError, match="column_stats"):
         table.create_index("other", on="v", using="btree")
@@ -127,7 +133,13 @@ def test_impossible_indexes_are_refused(table: Table) -> None:
 
 @pytest.mark.parametrize(
     ("on", "using", "expression"),
-    [("v", "column_stats", None), ("ts", None, None), ("id", "bloom_filters", None), ("ts", None, "ts * 2")],
+    [
+        ("v", "column_stats", None),
+        ("ts", None, None),
+        ("id", "bloom_filters", None),
+        ("ts", "bloom_filters", None),
+        ("ts", None, "ts * 2"),
+    ],
 )
 def test_scheduled_indexes_are_built_later(table: Table, on: str, using: str | None, expression: str | None) -> None:
     made = table.create_index("later", on, using, expression=expression, wait=False)
@@ -199,3 +211,130 @@ def test_a_wrong_schedule_stops_no_other(table: Table) -> None:
     assert shown(table) == {"one": (("gone",), ColumnIndexState.BUILDING), "two": (("ts",), VALID)}
     table.drop_index("one")
     assert table.build_indexes() == ()
+
+
+def test_bloom_filters_of_columns_skip_files(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", maintenance=False)
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 2, 2.0)))
+    made = table.create_index("by_ts", on="ts", using="bloom_filters")
+    assert (made.using, made.columns, made.state, made.lag, made.covers) == ("bloom_filters", ("ts",), VALID, 0, 1.0)
+    assert table.create_index("by_ts", on="ts", using="bloom_filters") == made
+    table.upsert(records(("c", "z", 3, 3.0), ("d", "x", 5, 4.0)))
+    for ts in (1, 2, 3, 5):
+        explained = table.scan(filters=f"ts = {ts}").explain().files
+        assert (explained.read, explained.pruned[PruningStep.EXPRESSION_INDEX]) == (1, 2)
+        assert table.read(filters=f"ts = {ts}").num_rows == 1
+    assert table.read(filters="ts in (1, 3) or ts = 2").num_rows == 3
+    assert table.metadata.verify() == ()
+    table.drop_index("by_ts")
+    assert table.indexes() == ()
+
+
+def test_lists_tell_what_indexes_cover(tmp_path: Path) -> None:
+    """Not the values that it does not hold, and not the file groups with log files."""
+    table = create_table(
+        tmp_path / "t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        table_type="merge_on_read",
+        maintenance=False,
+    )
+    table.insert(records(*((f"{city}{n}", city, n, n or float("nan")) for city in "wxyz" for n in range(9))))
+    table.create_index("by_ts", on="ts", using="column_stats")
+    table.create_index("twice", on="v", expression="v * 2")
+    found = {index.name: (index.lag, index.covers) for index in table.indexes()}
+    assert found == {"by_ts": (0, 1.0), "twice": (0, 0.0)}
+    table.upsert(records(("w1", "w", 20, 1.0)))
+    assert {index.name: index.covers for index in table.indexes()} == {"by_ts": 0.75, "twice": 0.0}
+
+
+def test_failed_builds_are_all_named(table: Table) -> None:
+    for name in ("one", "two"):
+        table.create_index(name, on="ts", using="column_stats", expression=f"ts + {len(name)}", wait=False)
+    table.create_index("three", on="v", using="column_stats", wait=False)
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise CorruptTableError("broken", remedy="mend it")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rli.table.column_indexes.build_partitions", fail)
+        with pytest.raises(RliError, match="one: broken; two: broken; three: broken") as failed:
+            table.build_indexes()
+    assert (failed.value.remedy, failed.value.__cause__ is None) == ("mend it", False)
+    assert {index.name for index in table.build_indexes()} == {"one", "two", "three"}
+
+
+@pytest.mark.parametrize(
+    ("on", "using", "expression", "step"),
+    [
+        ("v", "column_stats", None, None),
+        ("ts", "secondary", None, PruningStep.SECONDARY_INDEX),
+        ("ts", "bloom_filters", None, PruningStep.EXPRESSION_INDEX),
+        ("ts", "column_stats", "ts * 2", PruningStep.EXPRESSION_INDEX),
+    ],
+)
+def test_drops_wait_for_no_writer(
+    table: Table, on: str, using: str, expression: str | None, step: PruningStep | None
+) -> None:
+    """Readers leave a dropped index alone at once; later it goes, and its name is free."""
+    table.create_index("other", on="city", using="column_stats")
+    table.create_index("gone", on, using, expression=expression)
+    filters = f"{expression or on} = 2"
+    holder = opened_table(open_table(table.location))
+    with holder.service("long service", patience=60):
+        table.drop_index("gone")
+        assert shown(table)["gone"] == ((on,), DROPPING)
+        assert step not in open_table(table.location).scan(filters=filters).explain().files.pruned
+        with pytest.raises(LeaseBusyError):
+            table.create_index("gone", on="id", using="bloom_filters", timeout=0)
+    table.upsert(records(("c", "x", 2, 2.0)))
+    assert table.read(filters=filters).num_rows == (1 if filters == "ts = 2" else 2)
+    assert table.build_indexes() == ()
+    assert {*shown(table)} == {"other"} | ({"record_index"} & {*shown(table)})
+    assert table.create_index("gone", on="id", using="bloom_filters").state is VALID
+    assert table.metadata.verify() == ()
+
+
+def test_cleans_remove_dropped_indexes(table: Table) -> None:
+    table.create_index("gone", on="ts", expression="ts * 2")
+    with opened_table(open_table(table.location)).service("long service", patience=60):
+        table.drop_index("gone")
+    table.clean()
+    assert table.indexes() == ()
+
+
+def test_dropped_builds_do_not_return(table: Table) -> None:
+    """An index that is dropped while it is built stays dropped."""
+    table.create_index("later", on="ts", expression="ts * 2", wait=False)
+
+    def drop_first(*given: Any) -> MetadataChange:
+        patch.undo()
+        done = build_partitions(*given)
+        with opened_table(open_table(table.location)).service("long service", patience=60):
+            open_table(table.location).drop_index("later")
+        return done
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rli.table.column_indexes.build_partitions", drop_first)
+        with pytest.raises(IndexNotFoundError, match="dropped while it was built"):
+            table.build_indexes()
+    assert table.build_indexes() == ()
+    assert table.indexes() == ()
+    assert table.metadata.verify() == ()
+
+
+def test_uses_of_indexes_are_counted(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", maintenance=False)
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 2, 2.0), ("c", "z", 3, 3.0)))
+    table.create_index("by_ts", on="ts", using="column_stats")
+    table.create_index("twice", on="ts", expression="ts * 2")
+    table.create_index("by_v", on="v", using="column_stats")
+    table.create_index("stored", on="ts")
+    table.read(filters="ts * 2 = 4")
+    table.read(filters="v > 0.5")
+    table.read(filters="ts > 1")
+    table.read(filters="ts = 1")
+    assert {index.name: (index.uses, index.files_skipped) for index in table.indexes()} == {
+        "by_ts": (3, 1), "twice": (1, 2), "by_v": (1, 0), "stored": (1, 2),
+    }  # fmt: skip

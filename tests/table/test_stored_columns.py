@@ -19,6 +19,7 @@ from rli import (
     InvalidInputError,
     PruningStep,
     RepeatedValueError,
+    RliError,
     Step,
     Table,
     UnsupportedTableError,
@@ -27,8 +28,9 @@ from rli import (
 )
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
+from rli.index.record.columns.stored_column import StoredColumn
 from rli.index.record.table.index import RecordTableIndex
-from rli.store.contract import Store
+from rli.store.contract import Store, Watermarks
 from rli.store.registry import open_store
 from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
@@ -519,11 +521,8 @@ def test_changed_indexes_keep_values_unique(table: Table) -> None:
         open_table(table.location).upsert(rows(("b", "x", 1, "a@b")))
     table.migrate_index(f"lmdb://{table.location}/again")
 
-    def build(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RecordTableIndex, "build_column", build)
+        patch.setattr(RecordTableIndex, "build_column", _die)
         with pytest.raises(KeyboardInterrupt):
             table.create_index("by_email", on="email", unique=True)
     with pytest.raises(IndexNotReadyError, match="by_email"):
@@ -531,3 +530,82 @@ def test_changed_indexes_keep_values_unique(table: Table) -> None:
     table.create_index("by_email", on="email", unique=True)
     with pytest.raises(RepeatedValueError, match="by_email"):
         open_table(table.location).upsert(rows(("b", "x", 1, "a@b")))
+
+
+@pytest.mark.parametrize("is_unique", [False, True])
+def test_stored_indexes_are_built_later(table: Table, *, is_unique: bool) -> None:
+    """Nobody uses or keeps the index before; a killed build leaves it to the next one."""
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b")))
+    made = table.create_index("by_email", on="email", unique=is_unique, wait=False)
+    assert (made.state, made.home, made.is_unique) == (ColumnIndexState.BUILDING, IndexHome.STORE, is_unique)
+    table.upsert(rows(("c", "x", 1, "c")))
+    assert PruningStep.SECONDARY_INDEX not in table.scan(filters="email = 'b'").explain().files.pruned
+    for method in ("build", "sync"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(StoredColumn, method, _die)
+            with pytest.raises(KeyboardInterrupt):
+                table.build_indexes()
+        assert table.indexes()[0].state is ColumnIndexState.BUILDING
+        assert table.get(where={"email": ["c"]})["id"].to_pylist() == ["c"]
+        assert not table.upsert(rows(("d", "x", 1, method))).index_behind
+    told = list[tuple[int, int]]()
+    [built] = open_table(table.location).build_indexes(on_progress=lambda done, total: told.append((done, total)))
+    assert (built.state, built.lag, built.covers, told[-1]) == (ColumnIndexState.VALID, 0, 1.0, (2, 2))
+    require_same(table)
+    assert table.build_indexes() == ()
+    if is_unique:
+        with pytest.raises(RepeatedValueError, match="by_email"):
+            table.upsert(rows(("e", "x", 1, "a@b")))
+
+
+def test_lists_tell_how_indexes_lag(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecordTableIndex, "follow_columns", lambda *_: None)
+        for ts in (2, 3):
+            table.upsert(rows(("a", "x", ts, f"{ts}")))
+    assert [(index.state, index.lag) for index in table.indexes()] == [(ColumnIndexState.VALID, 2)]
+    require_same(table)
+    assert [index.lag for index in table.indexes()] == [0]
+
+
+def test_overtaken_builds_are_refused(table: Table) -> None:
+    """Two builds of one name: what the first one has put is lost with its store, so it must not count as built."""
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b")))
+    table.create_index("by_email", on="email", wait=False)
+    mark, other = LmdbStore.mark_applied, open_table(table.location)
+
+    def build_first(self: LmdbStore, since: Watermarks, sequence: int) -> bool:
+        patch.undo()
+        other.build_indexes()
+        return mark(self, since, sequence)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LmdbStore, "mark_applied", build_first)
+        with pytest.raises(RliError):
+            table.build_indexes()
+    assert table.indexes()[0].state is ColumnIndexState.VALID
+    require_same(table)
+
+
+def test_drops_wait_for_no_commit(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email", unique=True)
+    beside = record_index(table).store.url_beside("by_email")
+    with opened_table(open_table(table.location)).service("long service", patience=60):
+        table.drop_index("by_email")
+        assert table.indexes()[0].state is ColumnIndexState.DROPPING
+        assert PruningStep.SECONDARY_INDEX not in table.scan(filters="email = 'b'").explain().files.pruned
+    assert table.upsert(rows(("b", "x", 1, "a@b"))).inserted == 1
+    assert sorted(table.get(where={"email": ["a@b"]})["id"].to_pylist()) == ["a", "b"]
+    assert table.create_index("by_email", on="email").state is ColumnIndexState.VALID
+    require_same(table)
+    table.drop_index("by_email")
+    with pytest.raises(IndexNotFoundError):
+        open_store(beside)
+    assert table.indexes() == ()
+
+
+def _die(*_: object) -> NoReturn:
+    raise KeyboardInterrupt

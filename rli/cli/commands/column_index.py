@@ -47,7 +47,8 @@ def add_column_commands(group: typer.Typer) -> None:
         "rli index create users by_email --on email --unique",
         "rli index create trips by_fare --on fare --using column_stats",
         'rli index create trips by_hour --on ts --expr "hour(ts)"',
-        "rli index create trips by_id --on id --using bloom_filters --json",
+        "rli index create trips by_driver --on driver --using bloom_filters --json",
+        "rli index create trips by_rider --on rider --async",
     )
     add_command(group, list_, "rli index list trips", "rli index list trips --json")
     add_command(group, run, "rli index run trips", "rli index run trips --json")
@@ -72,7 +73,7 @@ def create(
         Using | None,
         typer.Option(
             help="secondary (default): value of the column → record keys. column_stats (default with --expr): least and greatest value of the column, or of the expression, in "
-            "each file. bloom_filters: a filter of each file's record keys, or of the expression's values.",
+            "each file. bloom_filters: a filter of the column's or the expression's values in each file.",
             show_default=False,
         ),
     ] = None,
@@ -104,7 +105,7 @@ def create(
         bool,
         typer.Option(
             "--async",
-            help="Only schedule the index: rli index run builds it, here or on another machine. Not for indexes in a store.",
+            help="Only schedule the index: rli index run builds it, here or on another machine.",
         ),
     ] = False,
     index: IndexOption = None,
@@ -157,7 +158,8 @@ def _print_built(made: Sequence[ColumnIndex]) -> None:
 def list_(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """List the indexes on columns, those of Hudi's writers included, with their states.
 
-    The index of the record keys is shown by rli index stats.
+    lag: commits of the table that the index lacks. covers: share of the table's file groups that it can leave out of a read. The
+    index of the record keys is shown by rli index stats.
     """
     found = rli.open_table(table, index=index).indexes()
     report(found, as_json=as_json, render=lambda: _print_indexes(found))
@@ -168,7 +170,7 @@ def _print_indexes(found: Sequence[ColumnIndex]) -> None:
         print_note("the table has no index on a column")
         return
     print_rows(
-        ["name", "using", "columns", "home", "state", "size"],
+        ["name", "using", "columns", "home", "state", "lag", "covers", "size"],
         [
             [
                 one.name,
@@ -176,7 +178,9 @@ def _print_indexes(found: Sequence[ColumnIndex]) -> None:
                 one.expression or ", ".join(one.columns) or "the first ones",
                 one.home,
                 one.state,
-                human_bytes(one.bytes),
+                "" if one.lag is None else str(one.lag),
+                f"{one.covers:.0%}",
+                human_bytes(one.size),
             ]
             for one in found
         ],

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rli.errors import CorruptTableError
-from rli.filters.syntax import Call, Literal, Name, parsed
+from rli.filters.syntax import Call, Literal, Name, parsed, quoted_name
 from rli.hudi.metadata.partitions import is_own
 from rli.hudi.metadata.statistic_values import StatisticsVersion
 from rli.hudi.properties import TableProperties
@@ -145,8 +145,7 @@ def expression_of(definition: IndexDefinition | None) -> str | None:
         return None
     if is_own(definition.name):
         return definition.options.get(_EXPRESSION)
-    name = definition.columns[0]
-    column = name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
+    column = quoted_name(definition.columns[0])
     form = _FUNCTIONS.get(definition.function)
     known = {_FUNCTION, *_OF_FILTERS, *(option for option, _ in form or ())}
     if form is None or not known.issuperset(definition.options):

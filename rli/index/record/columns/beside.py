@@ -40,7 +40,7 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
 
     def follow_columns(self, table: TableDefinition, tasks: TaskRunner) -> None:
         failures = list[RliError]()
-        for name in NamedIndexes.load(table.storage).in_stores:
+        for name in NamedIndexes.load(table.storage).kept_in_stores:
             try:
                 with suppress(IndexNotFoundError), self._column(name) as column:
                     if column.is_built and column.is_of(table, Snapshot.now(table).schema):
@@ -60,18 +60,20 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
             with self._column(name) as column:
                 is_built = column.is_built
                 follows = not is_built or column.can_follow(table)
-                return ColumnFacts(is_built, follows, column.is_of(table, schema), column.bytes())
+                lag = column.lag(table) if is_built and follows else None
+                is_of_table = column.is_of(table, schema)
+                return ColumnFacts(is_built, follows, is_of_table, column.size(), lag, column.settings.build)
         except IndexNotFoundError:
             return None
 
-    def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> int:
+    def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> str:
         self.drop_column(name)
         self.note_beside([name])
         with open_store(self.store.url_beside(name), create=True) as store:
             made = StoredColumn.create(store, table.require_settings().table_id, column, kind)
-            records = made.build(table, tasks)
+            made.build(table, tasks)
             made.sync(table, tasks)
-            return records
+            return made.settings.build
 
     def forget_deletes_of_columns(self, kept: Sequence[str]) -> int:
         """As ``ForgetsDeletes.forget_deletes``, of the indexes of columns: how many entries went."""
@@ -82,7 +84,7 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         return removed
 
     def require_unique(self, write: UnpublishedWrite, locate: Callable[[pa.Array], pa.Table]) -> None:
-        named = NamedIndexes.load(write.snapshot.table.storage).in_stores
+        named = NamedIndexes.load(write.snapshot.table.storage).kept_in_stores
         for name in [name for name, index in named.items() if index.is_unique]:
             try:
                 with self._column(name) as column:

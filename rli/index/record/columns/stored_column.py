@@ -5,11 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, Self
+from uuid import uuid4
 
 import pyarrow as pa
 
 from rli.codec.entries import is_live, sequences
-from rli.errors import CorruptIndexError, IndexExistsError, IndexNotFoundError, IndexNotReadyError, RliError
+from rli.errors import (
+    ConflictError,
+    CorruptIndexError,
+    IndexExistsError,
+    IndexNotFoundError,
+    IndexNotReadyError,
+    RliError,
+)
 from rli.hudi.metadata.secondary_keys import has_index_form
 from rli.index.record.columns.actions import ColumnActions, put_slices
 from rli.index.record.columns.earlier_states import has_all, was_built_by
@@ -19,7 +27,7 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
 from rli.index.record.sync.result import FollowedState
-from rli.index.record.sync.sync import Sync
+from rli.index.record.sync.sync import Sync, unseen_instants
 from rli.settings import IndexSettings, StoredSettings
 from rli.store.contract import Store
 from rli.store.registry import open_store
@@ -49,6 +57,7 @@ class ColumnSettings(StoredSettings):
         column: the column.
         kind: the sort of its values: values of another sort are printed in another way.
         shards: into how many parts the entries are cut.
+        build: which build made the index: a random name; "" for builds before there were such names.
     """
 
     version: Literal[1] = 1
@@ -56,6 +65,7 @@ class ColumnSettings(StoredSettings):
     column: str
     kind: str
     shards: int
+    build: str = ""
 
 
 class _ColumnEntries(StoredEntries):
@@ -84,7 +94,9 @@ class StoredColumn:
             IndexExistsError: the store holds an index.
         """
         shards = store.preferred_shards if store.finds_in_order else _SHARDS
-        settings = ColumnSettings(table_id=table_id, column=column, kind=sort_of(kind), shards=shards)
+        settings = ColumnSettings(
+            table_id=table_id, column=column, kind=sort_of(kind), shards=shards, build=uuid4().hex
+        )
         if not store.compare_and_set(_SETTINGS, None, settings.to_json()):
             raise IndexExistsError(
                 f"there is an index already: url={without_password(store.url)}",
@@ -125,8 +137,8 @@ class StoredColumn:
         """Where the index is; a password is not shown."""
         return self._entries.url
 
-    def bytes(self) -> int:
-        """What the index costs the store; 0 where the store cannot tell, or not without reading it."""
+    def size(self) -> int:
+        """Bytes that the index costs the store; 0 where the store cannot tell, or not without reading it."""
         return (self._store.stats().stored_bytes or 0) if self._store.counts else 0
 
     def is_of(self, table: TableDefinition, schema: pa.Schema | None) -> bool:
@@ -136,12 +148,13 @@ class StoredColumn:
         position = schema.get_field_index(self.settings.column)
         return position >= 0 and sort_of(schema.field(position).type) == self.settings.kind
 
-    def build(self, table: TableDefinition, tasks: TaskRunner) -> int:
-        """Fill the index with the entries of all records; returns how many records there are. Writers go on.
+    def build(self, table: TableDefinition, tasks: TaskRunner) -> None:
+        """Fill the index with the entries of all records. Writers go on.
 
         Commits that complete meanwhile are found by the next ``sync``.
 
         Raises:
+            ConflictError: another process has dropped the index meanwhile, or builds it.
             CorruptTableError: a file is lost or damaged.
             IndexNotReadyError: a server of the store was replaced meanwhile.
         """
@@ -154,18 +167,24 @@ class StoredColumn:
         if completed:
             state = log.append(log.refresh(), _built(completed))
             if state is None:
-                raise IndexExistsError(
-                    f"another process builds the index: url={self.url}", remedy="wait for it, or drop the index first"
-                )
+                raise self._contested()
             sequence = state.head
             rows = sum(put_slices(self._values(snapshot), self._entries, sequence, _live(snapshot), tasks))
+        # Another process may have dropped the index, and begun a new one in its place, which lacks what was put before.
+        if _settings_in(store) != self.settings.to_json():
+            raise self._contested()
         if not store.mark_applied(applied, sequence):
             raise IndexNotReadyError(
                 f"a server of the index was replaced during the build, and may have lost entries: url={self.url}",
                 remedy="make the index again",
             )
         events.INDEX_BUILT.log(table=table.location, index=self.url, records=rows, seconds=time.monotonic() - began)
-        return rows
+
+    def _contested(self) -> ConflictError:
+        return ConflictError(
+            f"another process builds the index, or has dropped it: url={self.url}",
+            remedy="wait for it, or drop the index first",
+        )
 
     def sync(self, table: TableDefinition, tasks: TaskRunner) -> FollowedState:
         """Follow the timeline of the table to its end; raises as the sync of a record index."""
@@ -184,6 +203,10 @@ class StoredColumn:
             events.COLUMN_INDEX_UNUSED.log(table=table.location, index=self.url, cause=error)
             return False
         return True
+
+    def lag(self, table: TableDefinition) -> int:
+        """How many commits of the table a built index has not followed; raises as ``sync``."""
+        return len(unseen_instants(table, self._entries)[1].unapplied)
 
     def keys_with(
         self, snapshot: Snapshot, values: pa.Array, tasks: TaskRunner, most: int | None = None
