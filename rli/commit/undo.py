@@ -12,6 +12,7 @@ from rli.commit.brought_back import require_unique_after
 from rli.commit.exclusive_service import made_ready
 from rli.commit.readiness import require_synced
 from rli.commit.recovery import exclusive, recover
+from rli.commit.unique_values import require_unique_values_after
 from rli.errors import ConflictError, InstantNotFoundError, InvalidInputError, LeaseLostError
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.instant import Action
@@ -58,6 +59,7 @@ def roll_back(table: TableDefinition, index: TableIndex, instant: str, *, patien
         # All of it is checked before any of it is done: a rollback that is refused changes nothing.
         require_rollback(snapshot, [*clusterings, commit])
         require_unique_after(index, state, [*clusterings, commit])
+        require_unique_values_after(index, snapshot, [*clusterings, commit])
         for clustering in clusterings:
             # One at a time, the newest first: a process that dies between two of them leaves the state after some
             # commit (P12). The snapshot is loaded again: the next plan starts from the state that this one left.
@@ -95,6 +97,7 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
         snapshot = state.snapshot
         require_unique_after(index, state, commits_after(snapshot.timeline, instant))
         plan = restore_plan(snapshot, instant)
+        require_unique_values_after(index, snapshot, commits_after(snapshot.timeline, instant))
         # A restore is one plan for all commits: a process that dies half way cannot leave some of them undone for good.
         announced = None if plan is None else RESTORE.announce(plan, snapshot.timeline, fence)
         # As for a rollback.
@@ -124,6 +127,7 @@ def foretold_restore(table: TableDefinition, index: TableIndex, instant: str) ->
     state = require_synced(table, index)
     later = undoable_after(state.snapshot, instant)
     require_unique_after(index, state, later)
+    require_unique_values_after(index, state.snapshot, later)
     return RestoreResult(None, instant, tuple(commit.time for commit in later), dry_run=True)
 
 

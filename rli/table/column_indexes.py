@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
-from typing import Final
+from typing import Any, Final
 
 from rli.errors import (
     ConflictError,
@@ -132,9 +132,10 @@ class IndexesOnColumns:
             definition = fence.table.reloaded()
             require_build(name, made, definition, self._opened)
             own = self._require_named(name, fence)
+            built: dict[str, Any] = {"is_scheduled": False}
             if index.is_unique:
-                require_no_repeats(name, index.column, definition, self._opened)
-            name_index(name, own.model_copy(update={"is_scheduled": False}), fence)
+                built["unique_since"] = require_no_repeats(name, index.column, definition, self._opened)
+            name_index(name, own.model_copy(update=built), fence)
         return self._require(name)
 
     def _require_named(self, name: str, fence: Fence) -> NamedIndex:

@@ -89,15 +89,16 @@ def require_build(name: str, build: str, definition: TableDefinition, table: Ope
         )
 
 
-def require_no_repeats(name: str, column: str, definition: TableDefinition, table: OpenTable) -> None:
-    """Pass a table of which no two records have one value of a column. The caller holds the lease.
+def require_no_repeats(name: str, column: str, definition: TableDefinition, table: OpenTable) -> str:
+    """Pass a table of which no two records have one value of a column; returns its last commit. The caller holds the lease.
 
     Raises:
         RepeatedValueError: two have.
     """
-    index = table.index
+    index, snapshot = table.index, Snapshot.now(definition)
     if isinstance(index, IndexesColumns):
-        index.require_no_repeats(name, column, Snapshot.now(definition))
+        index.require_no_repeats(name, column, snapshot)
+    return max((write.time for write in snapshot.timeline.completed_writes), default="")
 
 
 def in_stores(table: OpenTable) -> Iterator[ColumnIndex]:

@@ -244,6 +244,7 @@ class NamedIndex(BaseModel):
         is_unique: whether no two records may have one value; once it is built.
         is_scheduled: it is still to be built, or a process is building it.
         identity: a random name, other than that of an earlier index of the same name; "" where former versions have named it.
+        unique_since: the last commit before values were unique; "" where former versions have named the index, or values need not be.
     """
 
     using: IndexUse
@@ -254,6 +255,7 @@ class NamedIndex(BaseModel):
     is_unique: bool = False
     is_scheduled: bool = False
     identity: str = ""
+    unique_since: str = ""
 
     @property
     def shares_statistics(self) -> bool:

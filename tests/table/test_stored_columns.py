@@ -607,5 +607,27 @@ def test_drops_wait_for_no_commit(table: Table) -> None:
     assert table.indexes() == ()
 
 
+def test_undos_bring_no_repeats_back(table: Table) -> None:
+    first = table.upsert(rows(("a", "x", 1, "v"), ("b", "y", 1, "w"))).instant
+    table.upsert(rows(("b", "y", 2, "v")))
+    table.upsert(rows(("b", "y", 3, "u")))
+    repeated = table.timeline()[1].time
+    table.create_index("by_email", on="email", unique=True)
+    last = table.upsert(rows(("c", "x", 1, "c"))).instant
+    assert first is not None
+    assert last is not None
+    for is_dry in (True, False):
+        with pytest.raises(RepeatedValueError, match="'v', 'a'"):
+            table.restore(repeated, dry_run=is_dry)
+    table.rollback(last)
+    with pytest.raises(RepeatedValueError, match="the undo would bring") as refused:
+        table.rollback("last")
+    assert refused.value.remedy == "drop the index first: rli index drop TABLE by_email"
+    require_same(table)
+    table.restore(first)
+    assert table.read()["email"].to_pylist() == ["v", "w"]
+    require_same(table)
+
+
 def _die(*_: object) -> NoReturn:
     raise KeyboardInterrupt
