@@ -58,7 +58,7 @@ class AnnouncedInstant:
         """
         coordination = coordination_of(table, index)
         if not coordination.exclusion.covers_instants:
-            return cls._requested(table, coordination.writers, timeline, action)
+            return cls._requested(table, coordination.writers, timeline.latest_time, action)
         # A release of Hudi may delete the lock file of the next holder. Nothing is requested then.
         attempts = Retrying(
             stop=stop_after_attempt(_MOST_REQUESTS), retry=retry_if_exception_type(LeaseLostError), reraise=True
@@ -74,11 +74,15 @@ class AnnouncedInstant:
         announced: Self | None = None
         patience = max(deadline - time.monotonic(), 0.0)
         try:
-            with exclusive(table, index, "request of an instant", patience=patience, is_tentative=True) as lease:
-                # Writers of Hudi take a later instant for a write that began later.
-                announced = cls._requested(table, writers, table.load_timeline(), action)
-                # If the lock was lost, a writer of Hudi may have requested a later instant before this one.
-                lease.require_held()
+            with exclusive(table, index, "request of an instant", patience=patience, is_unlocked=True) as lease:
+                # Before the lock: a registration waits for the disk, and others wait for the lock.
+                announced = cls._registered(table, writers, table.load_timeline().latest_time, action)
+                with lease.locked(is_tentative=True) as lock:
+                    # Writers of Hudi take a later instant for a write that began later.
+                    latest = table.load_timeline().latest_time
+                    announced = cls._requested(table, writers, latest, action, announced)
+                    # If the lock was lost, a writer of Hudi may have requested a later instant before this one.
+                    lock.require_held()
         except BaseException:
             # No other process withdraws it, because this process would go on to renew its heartbeat.
             if announced is not None:
@@ -87,8 +91,24 @@ class AnnouncedInstant:
         return announced
 
     @classmethod
-    def _requested(cls, table: TableDefinition, writers: Writers, timeline: Timeline, action: Action) -> Self:
-        latest = timeline.latest_time
+    def _requested(
+        cls,
+        table: TableDefinition,
+        writers: Writers,
+        latest: str | None,
+        action: Action,
+        registered: Self | None = None,
+    ) -> Self:
+        """A requested instant after the latest one; the registered one, if it is such an instant."""
+        announced = registered or cls._registered(table, writers, latest, action)
+        while not announced.try_request(latest):
+            latest = max(announced.time, latest or "")
+            announced = cls._registered(table, writers, latest, action)
+        return announced
+
+    @classmethod
+    def _registered(cls, table: TableDefinition, writers: Writers, latest: str | None, action: Action) -> Self:
+        """An instant after the latest one, with this process as its writer, and not yet on the timeline."""
         while True:
             instant = new_instant_time(table.now(), latest)
             # The record and the work folder come before the request on the timeline. A crash in between leaves a
@@ -96,9 +116,7 @@ class AnnouncedInstant:
             # another engine, and stay for ever.
             signs = writers.register(instant)
             if signs is not None:
-                announced = cls(TableInstant(table, instant, action), signs)
-                if announced._was_requested():
-                    return announced
+                return cls(TableInstant(table, instant, action), signs)
             latest = instant
 
     @property
@@ -181,11 +199,11 @@ class AnnouncedInstant:
             was_held = self.signs.release()
         return was_held
 
-    def _was_requested(self) -> bool:
-        """Request the instant; False if the time is taken on the timeline, and this writer is none any more."""
+    def try_request(self, latest: str | None) -> bool:
+        """Request the instant; False if the time is taken or not after the latest one, and this writer is none any more."""
         was_requested = False
         try:
-            was_requested = self.on_timeline.request()
+            was_requested = (latest is None or self.time > latest) and self.on_timeline.request()
             if not was_requested:
                 self.table.storage.delete_folder(self.folder)
         finally:

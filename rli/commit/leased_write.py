@@ -1,20 +1,25 @@
 """A write that has the table's lease: it is checked against what others committed meanwhile, and published.
 
-Whether others are in its way is decided by ``rli.commit.conflicts``; how it is published, by ``rli.commit.checked_write``.
+Whether others are in its way is decided by ``rli.commit.conflicts``; how it is published, by ``rli.commit.ready_write``. Writers of Hudi
+do not know the lease, so on a table with a lock of theirs, the check is made before the lock is taken, and again under the lock if the
+table has changed meanwhile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from rli.commit.begun_write import BegunWrite
 from rli.commit.checked_write import CheckedWrite
 from rli.commit.conflicts import PlannedCommit
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.published_write import PublishedWrite
+from rli.commit.ready_write import ReadyWrite
 from rli.commit.unique_values import require_unique
 from rli.coordination.contract import Held
-from rli.errors import ConflictError
+from rli.errors import ConflictError, LeaseLostError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.table_features import require_writable
@@ -26,6 +31,10 @@ from rli.view.caller_transactions import require_first
 from rli.view.commit_facts import CommitFacts, WriteEffort
 from rli.view.definition import TableDefinition
 from rli.view.table_change import TableChange
+from rli.view.table_stamp import TableStamp
+
+_MOST_HOLDINGS: Final = 5
+"""Of a lock of Hudi, whose release may delete the lock file of the next holder."""
 
 
 class LeasedWrite:
@@ -54,18 +63,47 @@ class LeasedWrite:
             UndecidedCommitError: nobody knows yet whether the write is published.
         """
         try:
-            return self._checked(prepared).publish()
+            self._begun.on_step(Step.LEASED)
+            # From here on, only a process that takes the lease over can roll this write back.
+            self._begun.announced.require_not_undone()
+            return self._published(prepared)
         except FileNotFoundError:
             # Files are missing. A successor in the lease may have removed them.
             self._lease.require_held()
             raise
 
-    def _checked(self, prepared: PreparedWrite) -> CheckedWrite:
+    def _published(self, prepared: PreparedWrite) -> PublishedWrite:
+        ready = self._ready(prepared, prepared.files)
+        for _ in range(_MOST_HOLDINGS):
+            with self._lease.locked(is_tentative=True) as lock:
+                if ready.is_overtaken():
+                    self._require_not_promoted()
+                    # No commit follows until the lock is released.
+                    ready = self._ready(prepared, ready.files)
+                if ready.publish(lock):
+                    return PublishedWrite(self._begun, ready.table, ready.accepted)
+        raise LeaseLostError(
+            f"others took Hudi's lock each time that this writer had it: table={self._begun.table.location}",
+            remedy="this writer is paused for too long, or its machine too busy: write again",
+        )
+
+    def _require_not_promoted(self) -> None:
+        """Raise ``ConflictError`` if files have come into the table already: a check would look for them elsewhere."""
+        if self._promoted:
+            raise ConflictError(
+                f"another engine took Hudi's lock from this write, and changed the table: table={self._begun.table.location}",
+                remedy="write again",
+            )
+
+    def _ready(self, prepared: PreparedWrite, listed: Sequence[str]) -> ReadyWrite:
+        """The write checked, and its files in the table; the manifest lists ``listed`` so far."""
+        table = self._begun.table
+        stamp = TableStamp.of(table) if is_lock_named(table.properties.raw) else None
+        return self._checked(prepared, listed).made_ready(stamp)
+
+    def _checked(self, prepared: PreparedWrite, listed: Sequence[str]) -> CheckedWrite:
         """The write on top of all commits before it; raises ``ConflictError`` if one of them is in its way."""
         begun = self._begun
-        begun.on_step(Step.LEASED)
-        # From here on, only a process that takes the lease over can roll this write back.
-        begun.announced.require_not_undone()
         table = _still_writable(begun.table)
         # This sync registers every published commit before this one (P2), and the conflict check then sees the
         # entries of all of them (P5). No other commit follows until the lease is released.
@@ -83,7 +121,7 @@ class LeasedWrite:
         schema = accepted.schema if len(accepted.schema) else now.snapshot.schema or accepted.schema
         written = UnpublishedWrite(now.snapshot, begun.instant, change, schema)
         require_unique(begun.index, written, lambda keys: now.locator().locate_all(keys))
-        return CheckedWrite(begun, self._lease, table, now, accepted, change, prepared.files, self._promoted)
+        return CheckedWrite(begun, self._lease, table, now, accepted, change, listed, self._promoted)
 
     def _change(self, accepted: PreparedWrite, table: TableDefinition) -> TableChange:
         """What the write changes in the table, still without the sums of the slices after it."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import posixpath
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from rli.commit.manifest import listed_files
@@ -42,16 +43,18 @@ _OWN_ACTIONS: Final = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT
 
 @contextmanager
 def exclusive(
-    table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf, is_tentative: bool = False
+    table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf, is_unlocked: bool = False
 ) -> Iterator[Held]:
     """Hold the table's lease, with nothing left that an earlier holder began, or could still publish if it woke up.
+
+    If there is something left, it is cleared up under the lock of Hudi's writers.
 
     Args:
         table: the table.
         index: its index.
         writer: identity of the caller.
         patience: seconds; for how long to wait for the lease at most.
-        is_tentative: see ``rli.coordination.contract.MutualExclusion.hold``.
+        is_unlocked: see ``rli.coordination.contract.MutualExclusion.hold``.
 
     Raises:
         LeaseBusyError: it was not free in that time.
@@ -59,16 +62,35 @@ def exclusive(
         UnsupportedTableError: a newer version of rli announced a service that this one does not know.
     """
     exclusion = coordination_of(table, index).exclusion
-    with exclusion.hold(writer, patience=patience, is_tentative=is_tentative) as lease:
-        # Displaced writers first, then services: a decided publication belongs on the timeline before a service changes
-        # it.
-        fence = _durable_fence(table, lease)
-        _clear_displaced(table, index, lease, fence)
-        # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
-        finish_announced(fence)
-        finish_archives(fence)
-        drop_unfinished(fence)
+    with exclusion.hold(writer, patience=patience, is_unlocked=is_unlocked) as lease:
+        with ExitStack() as locked:
+            clearing = _Clearing(lease, locked)
+            # Displaced writers first, then services: a decided publication belongs on the timeline before a service changes
+            # it.
+            fence = Fence(table.durable(), clearing.require_held)
+            _clear_displaced(table, index, lease, fence)
+            # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
+            finish_announced(fence)
+            finish_archives(fence)
+            drop_unfinished(fence)
         yield lease
+
+
+@dataclass(frozen=True, slots=True)
+class _Clearing:
+    """The right to clear up: with the first question for it comes the lock, as nearly always nothing is left.
+
+    Attributes:
+        lease: of the table.
+        locked: gives the lock back in its end.
+    """
+
+    lease: Held
+    locked: ExitStack
+
+    def require_held(self) -> None:
+        self.locked.enter_context(self.lease.locked())
+        self.lease.require_held()
 
 
 def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf) -> Finished:
@@ -98,7 +120,7 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
     ):
         return Finished()
     with coordination.exclusion.hold(writer, patience=patience) as lease:
-        fence = _durable_fence(table, lease)
+        fence = Fence(table.durable(), lease.require_held)
         finished = _clear_displaced(table, index, lease, fence)
         # Asked again, because the lease may have been long in coming.
         # Displaced holders were cleared above. These never had the lease, or gave it back. A draft is possible here,
@@ -144,16 +166,12 @@ def is_published(table: TableDefinition, instant: str) -> bool:
     return any(TableInstant(table, instant, action).is_completed for action in _OWN_ACTIONS)
 
 
-def _durable_fence(table: TableDefinition, lease: Held) -> Fence:
-    """The fence of who finishes services of others: they survive a power cut, whatever the table's settings say."""
-    return Fence(table.durable(), lease.require_held)
-
-
 def _clear_displaced(table: TableDefinition, index: TableIndex, lease: Held, fence: Fence) -> Finished:
     """Clear up after those who held the lease and did not release it; what was finished by that."""
-    _clear_forgotten(table, index)
+    _clear_forgotten(table, index, fence)
     if not lease.displaced:
         return Finished()
+    fence.require_held()
     for writer in lease.displaced:
         # Of the holders only writes are named by an instant; table services leave announcements.
         if is_instant_time(writer):
@@ -165,7 +183,7 @@ def _clear_displaced(table: TableDefinition, index: TableIndex, lease: Held, fen
     return finished
 
 
-def _clear_forgotten(table: TableDefinition, index: TableIndex) -> None:
+def _clear_forgotten(table: TableDefinition, index: TableIndex, fence: Fence) -> None:
     """Clear up after holders of the lease whose record was lost, with the last changes of a server. The caller has the lease.
 
     Only a holder of the lease makes a draft. Another writer that has one has had the lease in a former life of the server, and
@@ -176,6 +194,7 @@ def _clear_forgotten(table: TableDefinition, index: TableIndex) -> None:
     life = coordination.exclusion.new_life()
     if life is None:
         return
+    fence.require_held()
     for instant in coordination.writers.at_work():
         if table.storage.exists(paths.commit_content(instant)):
             _clear(table, index, instant)

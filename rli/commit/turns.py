@@ -70,7 +70,8 @@ class _OwnTurn:
             # for each other (P45).
             seconds = self._await_own()
             # A write that had the lease before it could see the turn is still published.
-            with exclusive(self._table, self._index, self.name, patience=_seconds_left(self._deadline)):
+            patience = _seconds_left(self._deadline)
+            with exclusive(self._table, self._index, self.name, patience=patience, is_unlocked=True):
                 pass
         except (OSError, RliError) as error:
             events.TURN_MISSED.log(table=self._table.location, cause=error)
@@ -108,7 +109,7 @@ def end_turn(table: TableDefinition, index: TableIndex) -> None:
 def exclusive_in_turn(
     table: TableDefinition, index: TableIndex, writer: str, own: str | None, *, patience: float
 ) -> Iterator[Held]:
-    """Hold the lease (see ``rli.commit.recovery.exclusive``) while no other write has a turn.
+    """Hold the lease (see ``rli.commit.recovery.exclusive``), without a lock of Hudi, while no other write has a turn.
 
     Args:
         table: the table.
@@ -124,7 +125,7 @@ def exclusive_in_turn(
     others = _TurnsOfOthers(table, index, writer, own)
     deadline = time.monotonic() + patience
     while True:
-        with exclusive(table, index, writer, patience=_seconds_left(deadline)) as lease:
+        with exclusive(table, index, writer, patience=_seconds_left(deadline), is_unlocked=True) as lease:
             # Asked under the lease: a write that takes a turn from now on waits until this lease is free.
             if others.are_over():
                 yield lease

@@ -14,6 +14,16 @@ from typing import Protocol
 from rli.coordination.liveness import Holding
 
 
+class HudiLock(Protocol):
+    """The lock that writers of Hudi take, too, as its holder has it; nothing to hold where the table has none."""
+
+    def settle(self) -> bool:
+        """Make sure, behind the taking, that an earlier holder does not release it once more; False if that has happened."""
+
+    def require_held(self) -> None:
+        """Raise ``LeaseLostError`` if another process has taken it over."""
+
+
 class Held(Protocol):
     """The right to change the table, as its holder has it."""
 
@@ -29,6 +39,17 @@ class Held(Protocol):
 
     def leave_to_successor(self) -> None:
         """Let it lapse in place of releasing it: the process that takes over clears up what is left first."""
+
+    def locked(self, *, is_tentative: bool = ...) -> AbstractContextManager[HudiLock]:
+        """Hold the lock that writers of Hudi take, too, during a block; makes no difference if it is held already.
+
+        Args:
+            is_tentative: begin the block before it is sure that another engine leaves the lock to this process. The block asks
+                the lock in its end, and undoes its changes if the lock was lost.
+
+        Raises:
+            LeaseBusyError: it was not free in the time that the holder waits.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +92,7 @@ class MutualExclusion(Protocol):
     def covers_instants(self) -> bool:
         """Whether a process must hold it to request an instant, as writers of Hudi do with their lock."""
 
-    def hold(self, holder: str, *, patience: float = ..., is_tentative: bool = ...) -> AbstractContextManager[Held]:
+    def hold(self, holder: str, *, patience: float = ..., is_unlocked: bool = ...) -> AbstractContextManager[Held]:
         """Hold it during a block; waits for the present holder to release it, to let it lapse or to die.
 
         The caller first clears up after ``displaced`` holders: ``rli.commit.recovery.exclusive`` does both.
@@ -79,8 +100,7 @@ class MutualExclusion(Protocol):
         Args:
             holder: identity of the caller.
             patience: seconds; for how long to wait at most.
-            is_tentative: the block checks in its end that this process holds it still, and undoes its changes if not. Then the
-                block may begin before it is sure that another engine leaves it to this process.
+            is_unlocked: leave the lock that writers of Hudi take, too, to ``Held.locked``.
 
         Raises:
             LeaseBusyError: it was not free in that time.

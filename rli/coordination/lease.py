@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final
 
-from rli.coordination.contract import LeaseHolder, NewLife
+from rli.coordination.contract import HudiLock, LeaseHolder, NewLife
 from rli.coordination.lease_queue import LeaseQueue
 from rli.coordination.liveness import Holding, Watch
 from rli.coordination.renewal import Renewal
@@ -120,6 +120,15 @@ class HeldLease:
         """Let the record lapse in place of releasing it: the process that takes it over clears up what is left first."""
         self._is_left = True
 
+    @contextmanager
+    def locked(self, *, is_tentative: bool = False) -> Iterator[HudiLock]:  # noqa: ARG002  (there is no lock)
+        """A block without a lock of Hudi: the table has none.
+
+        Args:
+            is_tentative: makes no difference.
+        """
+        yield _NoLock()
+
     def release(self) -> bool:
         """Stop holding, if this process holds; returns whether it had held on until now.
 
@@ -156,6 +165,16 @@ class HeldLease:
     def _content(self) -> bytes:
         expires_at = time.time() + self._seconds
         return Holding(self._writer, self._process, expires_at, self._seconds, self._displaced).to_json()
+
+
+class _NoLock:
+    """The lock of a table without one."""
+
+    def settle(self) -> bool:
+        return True
+
+    def require_held(self) -> None:
+        return
 
 
 class RecordWatch:
@@ -225,14 +244,14 @@ class TableLease:
         holder: str,
         *,
         patience: float = math.inf,
-        is_tentative: bool = False,  # noqa: ARG002  (a lease is sure from its beginning)
+        is_unlocked: bool = False,  # noqa: ARG002  (there is no lock)
     ) -> Iterator[HeldLease]:
         """Hold it during a block; waits for the present holder to release it, to let it lapse or to die.
 
         Args:
             holder: identity of the caller.
             patience: seconds; for how long to wait at most.
-            is_tentative: makes no difference.
+            is_unlocked: makes no difference.
 
         Raises:
             LeaseBusyError: it was not free in that time.

@@ -5,19 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from rli import LeaseLostError, SettingsError, Step, Table, UnsupportedTableError, create_table, open_table
+from rli.coordination.locks.file_lock import FileLock, HeldFileLock
 from rli.errors import LeaseBusyError
 from rli.hudi.timeline.clean_metadata import CleanPlan
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
+from rli.publication.fence import Fence, PreparedCommit
 from rli.publication.instants import TableInstant
 from rli.table.table import opened_table
 from tests.support.dead_writers import table_with_dead_deltacommit
+from tests.support.unshared_commits import commit_to_bring
 
 pytestmark = pytest.mark.invariant("P55")
 
@@ -77,6 +83,71 @@ def test_request_without_the_lock_is_withdrawn(tmp_path: Path, monkeypatch: pyte
     assert list(Path(table.location, ".hoodie/.heartbeat").iterdir()) == []
     monkeypatch.undo()
     assert table.upsert(ROWS).inserted == 2
+
+
+INSERTED_BY_BOTH = pa.table({"id": ["c"], "city": ["Rome"], "ts": [5]})
+IN_ANOTHER_CITY = pa.table({"id": ["d"], "city": ["Lima"], "ts": [1]})
+
+
+@pytest.fixture
+def before_lock(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+    """What happens just before a write takes the lock to publish: each of these functions is called once."""
+    attempt, happening, taken = FileLock.attempt, list[Callable[[], None]](), [0]
+
+    def happen(lock: FileLock, require_leading: Callable[[], None]) -> HeldFileLock | None:
+        # The first time, a write takes the lock to request its instant.
+        taken[0] += bool(happening)
+        if happening and taken[0] > 1:
+            happening.pop()()
+        return attempt(lock, require_leading)
+
+    monkeypatch.setattr(FileLock, "attempt", happen)
+    return happening
+
+
+def test_commit_behind_check_is_seen(tmp_path: Path, before_lock: list[Callable[[], None]]) -> None:
+    # The check is made before the lock is taken, and this commit comes in between.
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", lock="filesystem")
+    table.upsert(ROWS)
+    before_lock.append(commit_to_bring(table, INSERTED_BY_BOTH.set_column(2, "ts", [[4]])))
+    result = table.upsert(INSERTED_BY_BOTH)
+    assert (result.inserted, result.updated) == (0, 1)
+    assert sorted(table.read(["id", "ts"]).to_pylist(), key=itemgetter("id"))[2:] == [{"id": "c", "ts": 5}]
+    assert table.verify_index().agrees
+
+
+def test_commit_beside_the_write_stands(tmp_path: Path, before_lock: list[Callable[[], None]]) -> None:
+    table = locked(tmp_path)
+    table.upsert(ROWS)
+    before_lock.append(commit_to_bring(table, IN_ANOTHER_CITY))
+    result = table.upsert(INSERTED_BY_BOTH)
+    assert result.inserted == 1
+    assert sorted(table.read(["id"])["id"].to_pylist()) == ["a", "b", "c", "d"]
+    assert table.verify_index().agrees
+
+
+@pytest.mark.parametrize("metadata", [[], ["files", "record_index"]], ids=str)
+def test_lost_lock_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: list[str]) -> None:
+    # A release of Hudi deletes the lock file of the next holder, and another writer of Hudi commits meanwhile.
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", lock="filesystem", metadata=metadata)
+    table.upsert(ROWS)
+    # Such a commit would be missing in the metadata table.
+    prepare, left = Fence.prepare_commit, [None if metadata else commit_to_bring(table, IN_ANOTHER_CITY)]
+
+    def lose(*arguments: Any) -> PreparedCommit:
+        prepared = prepare(*arguments)
+        if left:
+            Path(table.location, ".hoodie/lock").unlink()
+            if (bring := left.pop()) is not None:
+                bring()
+        return prepared
+
+    monkeypatch.setattr(Fence, "prepare_commit", lose)
+    assert table.upsert(INSERTED_BY_BOTH).inserted == 1
+    assert {"a", "b", "c"} <= {*table.read(["id"])["id"].to_pylist()}
+    assert table.verify_index().agrees
+    assert not metadata or table.metadata.verify() == ()
+    assert not Path(table.location, ".hoodie/lock").exists()
 
 
 def test_rollback_by_hudi_is_told(tmp_path: Path) -> None:

@@ -116,13 +116,15 @@ class HeldFileLock:
         self._path = path
         self._content = content
         self._folder = folder
+        self._taken_at = time.monotonic()
         self._renewal = Renewal(expiry / _RENEWALS_PER_TERM, self._renew, "lock file")
         if expiry:
             self._renewal.begin()
 
     def settle(self) -> bool:
         """Wait until a release of Hudi has deleted its file the second time; False if that was this file."""
-        time.sleep(max(_SECOND_DELETE_SECONDS - self._quiet_seconds(), _CREATION_SECONDS))
+        needed = max(_SECOND_DELETE_SECONDS - self._quiet_seconds(), _CREATION_SECONDS)
+        time.sleep(max(self._taken_at + needed - time.monotonic(), 0.0))
         return _read(self._path) == self._content
 
     def _quiet_seconds(self) -> float:

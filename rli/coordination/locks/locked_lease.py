@@ -46,13 +46,13 @@ class LockedLease:
         self._require_safe = require_safe
 
     @contextmanager
-    def hold(self, holder: str, *, patience: float = math.inf, is_tentative: bool = False) -> Iterator[Held]:
+    def hold(self, holder: str, *, patience: float = math.inf, is_unlocked: bool = False) -> Iterator[Held]:
         """Hold both during a block; waits for their holders.
 
         Args:
             holder: identity of the caller.
             patience: seconds; for how long to wait for both at most.
-            is_tentative: begin the block without waiting for a second release by the lock's last holder.
+            is_unlocked: hold the lease alone; the block takes the lock by ``Held.locked``.
 
         Raises:
             LeaseBusyError: one of them was not free in that time.
@@ -66,12 +66,12 @@ class LockedLease:
                 yield lease
                 return
             self._require_safe()
-            wait = _Wait(lock, lease.require_held, holder, deadline)
-            both = _HeldBoth(lease, wait.tentative() if is_tentative else wait.settled(), wait.taken_at)
-            try:
+            both = _HeldBoth(lease, lambda: _Wait(lock, lease.require_held, holder, deadline))
+            if is_unlocked:
                 yield both
-            finally:
-                both.give_lock_back()
+                return
+            with both.locked():
+                yield both
 
     def holder(self) -> LeaseHolder | None:
         """The holder of the lease; None if there is none."""
@@ -95,13 +95,13 @@ class LockedLease:
 
 
 class _HeldBoth:
-    """The lease and the lock; ``rli.coordination.contract.Held`` says what each method promises."""
+    """The lease, and from time to time the lock; ``rli.coordination.contract.Held`` says what each method promises."""
 
-    def __init__(self, lease: HeldLease, lock: HeldLock, since: float) -> None:
+    def __init__(self, lease: HeldLease, begin_to_wait: Callable[[], _Wait]) -> None:
         self._lease = lease
-        self._lock = lock
+        self._begin_to_wait = begin_to_wait
+        self._lock: HeldLock | None = None
         self._is_left = False
-        self._since = since
 
     @property
     def displaced(self) -> tuple[str, ...]:
@@ -112,23 +112,38 @@ class _HeldBoth:
 
     def require_held(self) -> None:
         self._lease.require_held()
-        self._lock.require_held()
+        if self._lock is not None:
+            self._lock.require_held()
 
     def leave_to_successor(self) -> None:
         self._is_left = True
         self._lease.leave_to_successor()
 
-    def give_lock_back(self) -> None:
+    @contextmanager
+    def locked(self, *, is_tentative: bool = False) -> Iterator[HeldLock]:
+        if self._lock is not None:
+            yield self._lock
+            return
+        wait = self._begin_to_wait()
+        self._lock = wait.tentative() if is_tentative else wait.settled()
+        try:
+            yield self._lock
+        finally:
+            self._give_back(self._lock, wait.taken_at)
+            self._lock = None
+
+    def _give_back(self, lock: HeldLock, since: float) -> None:
         """Release the lock, or let it lapse with the lease."""
-        metrics.LOCK_SECONDS.add(time.monotonic() - self._since)
         try:
             if self._is_left:
-                self._lock.leave()
+                lock.leave()
             else:
-                self._lock.release()
+                lock.release()
         except (OSError, RliError) as error:
             # The publication stands. The lock lapses, or the next holder of the lease replaces it.
             events.LOCK_LEFT.log(cause=error)
+        finally:
+            metrics.LOCK_SECONDS.add(time.monotonic() - since)
 
 
 class _Wait:
