@@ -28,7 +28,7 @@ pytestmark = [
 
 SEED = int(os.environ.get("RLI_HISTORY_SEED", str(random.SystemRandom().randrange(1 << 32))))
 WRITES_OF_HUDI: Final = 4
-SECONDS_IN_SOAK: Final = 300
+SECONDS_IN_SOAK: Final = int(os.environ.get("RLI_SCENE_SECONDS", "120"))
 """Of each scene."""
 
 BUCKET_STRATEGY: Final = "org.apache.hudi.client.transaction.BucketIndexConcurrentFileWritesConflictResolutionStrategy"
@@ -36,7 +36,18 @@ BUCKET_STRATEGY: Final = "org.apache.hudi.client.transaction.BucketIndexConcurre
 
 _FILES: Final = ("files",)
 _RECORDS: Final = ("files", "record_index")
-_ZOOKEEPER: Final = "lock in zookeeper"
+_BUCKETS: Final = Scene(
+    index="bucket:?buckets=3",
+    hudi_index="BUCKET",
+    has_services=True,
+    has_deaths=True,
+    options={
+        "hoodie.bucket.index.num.buckets": "3",
+        "hoodie.write.lock.conflict.resolution.strategy": BUCKET_STRATEGY,
+    },
+)
+_ZOOKEEPER: Final = "zookeeper://"
+"""The lock of scenes with one in ZooKeeper; their servers are not known yet."""
 SCENES: Final = {
     "alone": Scene(),
     "services": Scene(has_services=True, has_deaths=True),
@@ -45,21 +56,39 @@ SCENES: Final = {
     "shared index": Scene(
         index="record-index:", metadata=_RECORDS, hudi_index="RECORD_INDEX", has_services=True, has_deaths=True
     ),
-    "buckets": Scene(
-        index="bucket:?buckets=3",
-        hudi_index="BUCKET",
-        has_services=True,
-        has_deaths=True,
-        options={
-            "hoodie.bucket.index.num.buckets": "3",
-            "hoodie.write.lock.conflict.resolution.strategy": BUCKET_STRATEGY,
-        },
+    "buckets": _BUCKETS,
+    "spark": Scene(has_spark=True, has_services=True, has_deaths=True),
+    "zookeeper": Scene(lock=_ZOOKEEPER, has_services=True, has_deaths=True),
+    "two versions": Scene(hudi=(NEWEST, "1.0.2"), has_services=True, has_deaths=True),
+    "old version": Scene(hudi=("0.15.0",), lock=_ZOOKEEPER, has_services=True, has_deaths=True),
+    "merge on read": Scene(has_logs=True, has_services=True, has_deaths=True),
+    "version 8": Scene(hudi=("1.0.2",), version=8, has_services=True, has_deaths=True),
+    "version 8, spark, zookeeper": Scene(
+        hudi=("1.0.2",), version=8, lock=_ZOOKEEPER, has_spark=True, has_services=True, has_deaths=True
     ),
     "version 9": Scene(version=9, has_services=True, has_deaths=True),
-    "spark": Scene(has_spark=True, has_services=True, has_deaths=True),
-    _ZOOKEEPER: Scene(has_services=True, has_deaths=True),
-    "two versions": Scene(hudi=(NEWEST, "1.0.2"), has_services=True, has_deaths=True),
+    "version 9, record index, zookeeper": Scene(
+        version=9,
+        lock=_ZOOKEEPER,
+        metadata=_RECORDS,
+        hudi_index="RECORD_INDEX",
+        has_services=True,
+        has_deaths=True,
+    ),
+    "version 9, shared index, spark": Scene(
+        index="record-index:",
+        version=9,
+        metadata=_RECORDS,
+        hudi_index="RECORD_INDEX",
+        has_spark=True,
+        has_services=True,
+        has_deaths=True,
+    ),
+    "version 9, buckets, zookeeper": replace(_BUCKETS, version=9, lock=_ZOOKEEPER),
+    "version 9, merge on read": Scene(version=9, has_logs=True, has_services=True, has_deaths=True),
+    "version 9, merge on read, buckets, spark": replace(_BUCKETS, version=9, has_logs=True, has_spark=True),
 }
+"""Each pair of a lock, an index of Hudi, a version of the table and an engine of rli is in one of them at least; the lock in a storage is in none."""
 
 
 def run_scene(scene: Scene, engines: list[HudiEngine], folder: Path, writes: int, seconds: float) -> None:
@@ -68,7 +97,10 @@ def run_scene(scene: Scene, engines: list[HudiEngine], folder: Path, writes: int
     table.upsert(as_table(first))
     if scene.metadata and not table.metadata.status().partitions:
         table.metadata.enable(scene.metadata)
-    batches = Run(scene, table, folder, random.Random(SEED), writes, seconds).go(engines)
+    run = Run(scene, table, folder, random.Random(SEED), writes, seconds)
+    batches = run.go(engines)
+    for seen in run.seen:
+        seen.require_whole(batches)
     committed = {one.rows[-1]["id"][:4] for one in batches if one.outcome is Outcome.COMMITTED}
     assert "hudi" in committed, "Hudi committed nothing"
     with ExitStack() as stack:
@@ -90,7 +122,7 @@ def test_nothing_is_lost_or_doubled(engine: HudiEngine, scene: str, tmp_path: Pa
         run_scene(found, [engine], tmp_path, cases(WRITES_OF_HUDI), float("inf"))
         return
     with ExitStack() as stack:
-        if scene == _ZOOKEEPER:
+        if found.lock == _ZOOKEEPER:
             server = stack.enter_context(running_zookeeper(tmp_path))
             found = replace(found, lock=f"zookeeper://{server}/hudi/at-once?key=trips")
         engines = [stack.enter_context(HudiEngine(version)) for version in found.hudi]

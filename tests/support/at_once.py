@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import count
+from itertools import count, cycle
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Timer
@@ -31,15 +31,19 @@ from tests.support.histories import SCHEMA, Layout, Row, trip
 from tests.support.hudi import HUDI_VERSIONS, HudiEngine, HudiError
 from tests.support.hudi_locks import FILE_LOCK
 from tests.support.hudi_options import write_options
+from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.meta_columns import without_meta_columns
 from tests.support.rows import sorted_rows
 from tests.support.spark import spark_session
-from tests.support.tables import turn_into_version_9
+from tests.support.tables import turn_into_version_8, turn_into_version_9
 
 BY_CITY: Final = Layout(partition_by=("city",))
 SHARED_CITIES: Final = ("Oslo", "Rome", "Lima")
 KEYS_OF_A_CITY: Final = 8
 BATCHES_BEFORE_DEATH: Final = 2
+READ_EVERY: Final = 1.0
+"""Seconds."""
+
 KILLED_AT: Final = (Step.REQUESTED, Step.WRITTEN, Step.LEASED, Step.PROMOTED, Step.PUBLISHED)
 # Hudi leaves a commit out of the metadata table if it wants to build a partition while others write.
 _WITH_METADATA: Final = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "false"}
@@ -57,6 +61,7 @@ _CLUSTERING: Final = {
     "hoodie.clustering.plan.strategy.small.file.limit": "1048576",
     "hoodie.clustering.plan.strategy.target.file.max.bytes": "2097152",
 }
+_COMPACTION: Final = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "3"}
 _REFUSALS: Final = ("HoodieWriteConflictException", "HoodieClusteringUpdateException", "HoodieLockException")
 """Errors by which Hudi says that others were first."""
 
@@ -96,7 +101,8 @@ class Scene:
         metadata: partitions of the metadata table.
         version: of the table.
         lock: of the table.
-        has_services: whether both sides cluster, clean and archive.
+        has_logs: whether the table is merge-on-read, and both sides compact it.
+        has_services: whether both sides cluster or compact, clean and archive.
         has_deaths: whether Hudi's writers are paused, and the only one of them killed, too.
         has_spark: whether one of the processes of rli writes frames of Spark.
         options: more options of Hudi's writers.
@@ -108,6 +114,7 @@ class Scene:
     metadata: tuple[str, ...] = ()
     version: int = 6
     lock: str = "filesystem"
+    has_logs: bool = False
     has_services: bool = False
     has_deaths: bool = False
     has_spark: bool = False
@@ -122,25 +129,40 @@ class Scene:
             ordering="ts",
             index=self.index or f"lmdb://{folder / 'index'}",
             lock=self.lock,
+            table_type="merge_on_read" if self.has_logs else "copy_on_write",
             maintenance=False,
             metadata=[*self.metadata] if self.metadata and self.version == 6 else "none",
         )
-        if self.version == 9:
-            turn_into_version_9(table)
+        if self.version != 6:
+            {8: turn_into_version_8, 9: turn_into_version_9}[self.version](table)
         return table
+
+    @property
+    def readers(self) -> dict[str, Callable[[str], pa.Table]]:
+        """Readers that need no JVM, each by its name."""
+        readers: dict[str, Callable[[str], pa.Table]] = {"rli": _read_with_rli}
+        # hudi-rs passes over log files of a pending compaction in version 6.
+        return readers if self.has_logs else {**readers, "hudi-rs": read_with_hudi_rs}
 
     def options_of(self, engine: HudiEngine) -> dict[str, str]:
         """The options of a writer of Hudi."""
         chosen = {**write_options(engine, BY_CITY, index=self.hudi_index), **FILE_LOCK, **lock_properties(self.lock)}
         if self.version != 6:
             chosen |= {"hoodie.write.table.version": str(self.version)}
+        if self.has_logs:
+            chosen |= {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
         chosen |= _WITH_METADATA if self.metadata else _WITHOUT_METADATA
         if "record_index" in self.metadata:
             chosen |= {"hoodie.metadata.record.index.enable": "true"}
         if not self.has_services:
             return {**chosen, **_WITHOUT_SERVICES, **self.options}
-        clustering = {} if self.hudi_index == "BUCKET" else _CLUSTERING
-        return {**chosen, **_WITH_SERVICES, **clustering, **self.options}
+        rewrites = _COMPACTION if self.has_logs else {} if self.hudi_index == "BUCKET" else _CLUSTERING
+        return {**chosen, **_WITH_SERVICES, **rewrites, **self.options}
+
+
+def _read_with_rli(location: str) -> pa.Table:
+    with open_table(location) as table:
+        return table.read(["id", "ts"])
 
 
 @dataclass(frozen=True)
@@ -154,6 +176,7 @@ class RliWriter:
         has_services: whether it also cleans, archives and clusters.
         most_seconds: the longest pause between two batches.
         by_spark: whether it writes frames of Spark.
+        has_logs: whether the table is merge-on-read.
     """
 
     name: str
@@ -162,6 +185,7 @@ class RliWriter:
     has_services: bool = False
     most_seconds: float = 0.6
     by_spark: bool = False
+    has_logs: bool = False
 
 
 def batch(writer: str, number: int, source: random.Random) -> list[Row]:
@@ -201,7 +225,7 @@ def write_with_rli(location: str, writer: RliWriter, end: Path, sender: Connecti
         else:
             sender.send(Written(rows, Outcome.COMMITTED, result.instant))
         if writer.has_services and source.random() < 0.2:
-            _serve(table, source)
+            _serve(table, source, has_logs=writer.has_logs)
         time.sleep(source.uniform(0.1, writer.most_seconds))
     sender.close()
 
@@ -216,13 +240,15 @@ def _upsert_by_spark(table: Table) -> Callable[..., CommitResult]:
     return upsert
 
 
-def _serve(table: Table, source: random.Random) -> None:
+def _serve(table: Table, source: random.Random, *, has_logs: bool) -> None:
     try:
         match source.choice(["clean", "archive", "cluster", "compact"]):
             case "clean":
                 table.clean(keep_commits=5)
             case "archive":
                 table.archive(keep_commits=8)
+            case "cluster" if has_logs:
+                table.compact()
             case "cluster":
                 table.cluster()
             case _ if table.metadata.status().partitions:
@@ -240,6 +266,43 @@ def batches_of(receiver: Connection) -> list[Written]:
             sent[written.rows[0]["ts"]] = written
     except EOFError:
         return [*sent.values()]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a reader saw of a table while others wrote it.
+
+    Attributes:
+        reader: its name.
+        versions: key → ordering value of each record.
+    """
+
+    reader: str
+    versions: Mapping[str, int]
+
+    def require_whole(self, batches: Iterable[Written]) -> None:
+        """Raise ``AssertionError`` if it saw a part of a batch."""
+        for one in batches:
+            own, ts = one.rows[-1]["id"], one.rows[-1]["ts"]
+            if own in self.versions:
+                older = [row["id"] for row in one.rows if self.versions.get(row["id"], 0) < ts]
+                assert older == [], f"{self.reader} saw a part of a batch"
+            else:
+                part = [row["id"] for row in one.rows if self.versions.get(row["id"]) == ts]
+                assert part == [], f"{self.reader} saw a part of a batch"
+
+
+def read_until(end: Path, location: str, readers: Mapping[str, Callable[[str], pa.Table]]) -> list[Seen]:
+    """Read a table with one reader after the other, until the file of the end is there."""
+    seen = list[Seen]()
+    for name in cycle(readers):
+        if end.exists():
+            return seen
+        found = readers[name](location)
+        seen.append(Seen(name, dict(zip(found["id"].to_pylist(), found["ts"].to_pylist(), strict=True))))
+        assert len(seen[-1].versions) == len(found), f"{name} saw a key twice"
+        time.sleep(READ_EVERY)
+    return seen
 
 
 class HudiWriter:
@@ -327,6 +390,7 @@ class Run:
         source: of all choices.
         writes: of each writer of Hudi.
         seconds: after which no writer of Hudi begins another write.
+        seen: gets what readers saw meanwhile.
     """
 
     scene: Scene
@@ -335,11 +399,13 @@ class Run:
     source: random.Random
     writes: int
     seconds: float = float("inf")
+    seen: list[Seen] = field(default_factory=list)
 
     def go(self, engines: Iterable[HudiEngine]) -> list[Written]:
         """All batches of all writers, in no order; one process of rli is killed on its way, and another one takes its place."""
         end = self.folder / "end"
         with ThreadPoolExecutor() as threads:
+            reading = threads.submit(read_until, end, self.table.location, self.scene.readers)
             works = [threads.submit(self._with_deaths, end), threads.submit(self._of_process, "second", end, None)]
             hudi = [
                 threads.submit(self._of_hudi, f"hudi{number}", engine, random.Random(self.source.random()))
@@ -349,6 +415,7 @@ class Run:
                 theirs = [written for work in hudi for written in work.result()]
             finally:
                 end.touch()
+            self.seen += reading.result()
             return [*theirs, *(written for work in works for written in work.result())]
 
     def _with_deaths(self, end: Path) -> list[Written]:
@@ -362,7 +429,13 @@ class Run:
         most_seconds = 12.0 if self.scene.has_deaths else 0.6
         by_spark = self.scene.has_spark and killed_at is None
         writer = RliWriter(
-            name, self.source.randrange(1 << 32), killed_at, self.scene.has_services, most_seconds, by_spark
+            name,
+            self.source.randrange(1 << 32),
+            killed_at,
+            self.scene.has_services,
+            most_seconds,
+            by_spark,
+            self.scene.has_logs,
         )
         receiver, sender = pipe()
         child = start_child(write_with_rli, self.table.location, writer, end, sender)

@@ -57,6 +57,14 @@ def commit_version(table: Table, version: int) -> str:
     return table.upsert(records(*rows)).instant or ""
 
 
+def turn_into_version_8(table: Table) -> None:
+    """Make an empty table one of version 8, as Hudi 1.0 does."""
+    assert table.timeline() == ()
+    definition = opened_table(table).definition.reloaded()
+    changes = {Key.VERSION: "8", Key.LAYOUT_VERSION: "2", Key.MERGE_MODE: "EVENT_TIME_ORDERING"}
+    save_properties(definition.storage, definition.properties.changed(changes))
+
+
 def turn_into_version_9(table: Table) -> None:
     """Make an empty table one of version 9, as Hudi 1.1 and later do."""
     assert table.timeline() == ()
