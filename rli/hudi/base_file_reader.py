@@ -5,17 +5,23 @@ Only ``rli.view.file_slice_reader`` uses it: a file slice may have more than its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rli.errors import CorruptTableError
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.footer_bounds import leaf_position, string_bounds
+from rli.hudi.kept_footers import FOOTERS, KeptFooter
+from rli.hudi.key_hashes import BYTES_OF_HASH, Hashes, StoredHashes
 from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY
+from rli.hudi.page_cuts import Rows
 from rli.hudi.row_group_filter import MOST_FILTER_BYTES, RowGroupFilter
 from rli.hudi.schema import conform
 from rli.storage import Storage
@@ -27,6 +33,9 @@ _REMEDY: Final = "restore it from a backup, or go back to before its commit: rli
 
 _FOOTER_BYTES: Final = 64 * 1024
 """Arrow reads so many of each file to find its footer: a file with no more is read once, not again for each column."""
+
+_LARGE_FOOTER: Final = 1024 * 1024
+"""Takes so long to read that it is worth to be kept."""
 
 
 class BaseFileReader:
@@ -41,12 +50,20 @@ class BaseFileReader:
 
     def __init__(self, storage: Storage, path: str, size: int, *, verifies_checksums: bool = False) -> None:
         self.path = path
+        self._storage = storage
+        self._kept: KeptFooter | None = None
+        # Who looks for damage reads the footer itself.
+        may_be_kept = (size <= 0 or size > _FOOTER_BYTES) and not verifies_checksums
+        self._version = FOOTERS.version(storage, path) if may_be_kept else None
         with corrupt_unless_parquet(path):
             self._source = storage.filesystem.open_input_file(storage.full_path(path))
             if 0 < size <= _FOOTER_BYTES:
                 with self._source as file:
                     self._source = pa.BufferReader(file.read_buffer())
-            self._file = pq.ParquetFile(self._source, page_checksum_verification=verifies_checksums)
+            elif self._version is not None:
+                self._kept = FOOTERS.get(storage, path, self._version)
+            metadata = None if self._kept is None else self._kept.metadata
+            self._file = pq.ParquetFile(self._source, metadata=metadata, page_checksum_verification=verifies_checksums)
 
     @property
     def rows(self) -> int:
@@ -65,14 +82,14 @@ class BaseFileReader:
 
     def bloom_filter(self) -> BloomFilter | None:
         """Of the record keys, from the footer; None where the file has none."""
-        return BloomFilter.from_footer(self._file.metadata.metadata or {}, self.path)
+        return BloomFilter.from_footer(self._key_values, self.path)
 
     def key_range(self) -> tuple[str, str] | None:
         """The least and the greatest record key, from the footer; None where the file does not say.
 
         In the order of UTF-8 bytes, or of UTF-16 code units: writers differ.
         """
-        metadata = self._file.metadata.metadata or {}
+        metadata = self._key_values
         least, greatest = metadata.get(MIN_RECORD_KEY.encode()), metadata.get(MAX_RECORD_KEY.encode())
         if least is None or greatest is None:
             return None
@@ -84,10 +101,61 @@ class BaseFileReader:
                 remedy="rewrite the file, for example by updating one of its records",
             ) from error
 
+    @cached_property
+    def _key_values(self) -> Mapping[bytes, bytes]:
+        """The key-value metadata of the footer."""
+        if self._kept is None:
+            return self._file.metadata.metadata or {}
+        with corrupt_unless_parquet(self.path):
+            return pq.read_metadata(self._source).metadata or {}
+
+    def keep_footer(self) -> None:
+        """Keep the footer for the next reader, if that saves work: for look-ups of a few keys, which come again.
+
+        Of a file of rli, it tells ``key_hashes`` and ``rows_at`` where to read.
+        """
+        if self._kept is not None or isinstance(self._source, pa.BufferReader):
+            return
+        hashes = StoredHashes.from_footer(self._key_values, posixpath.basename(self.path))
+        if hashes is None and self._file.metadata.serialized_size < _LARGE_FOOTER:
+            return
+        version = self._version or FOOTERS.version(self._storage, self.path, wanted=True)
+        with corrupt_unless_parquet(self.path):
+            found = KeptFooter.read(self._source, self._file.metadata, hashes)
+        if found is not None and version is not None:
+            self._kept = found
+            FOOTERS.keep(self._storage, self.path, version, found)
+
+    def key_hashes(self, row_group: int) -> Hashes | None:
+        """The hash of each record key of a row group (``hashes_of``); None if the file has none, or its footer is not kept."""
+        stored = None if self._kept is None else self._kept.hashes
+        if stored is None or stored.rows != self.rows:
+            return None
+        start = sum(self.rows_of(number) for number in range(row_group))
+        with corrupt_unless_parquet(self.path):
+            content = self._source.read_at(
+                self.rows_of(row_group) * BYTES_OF_HASH, stored.offset + start * BYTES_OF_HASH
+            )
+        return np.frombuffer(content, "<u2") if len(content) == self.rows_of(row_group) * BYTES_OF_HASH else None
+
+    def rows_at(self, row_group: int, names: Sequence[str], rows: Rows) -> pa.Table | None:
+        """Some rows (rising, at least one) of a row group: reads no more than their pages.
+
+        Returns:
+            The columns as they are stored; None if the file does not tell where the pages are, or its footer is not kept.
+        """
+        if self._kept is None:
+            return None
+        try:
+            return self._kept.cuts.rows(self._source, row_group, names, rows)
+        except (pa.ArrowException, OSError):
+            # Who reads the whole row group tells what is damaged.
+            return None
+
     def read_columns(self, schema: pa.Schema) -> pa.Table:
         """The whole file, reduced to the columns of ``schema`` and made to fit it."""
         with corrupt_unless_parquet(self.path):
-            found = self._file.read(columns=self._present(schema), use_threads=not self.has_few_rows)
+            found = self._file.read(columns=self.present(schema), use_threads=not self.has_few_rows)
             return conform(found, schema)
 
     def batches(self, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
@@ -98,7 +166,7 @@ class BaseFileReader:
                 yield self.read_columns(schema).combine_chunks()
             return
         with corrupt_unless_parquet(self.path):
-            columns = self._present(schema)
+            columns = self.present(schema)
             for batch in self._file.iter_batches(rows, columns=columns, use_threads=not self.has_few_rows):
                 yield conform(pa.table(batch), schema)
 
@@ -136,7 +204,7 @@ class BaseFileReader:
     def batches_of(self, row_group: int, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
         """The records of one row group as they are stored, in batches of ``rows``, with those columns that exist."""
         with corrupt_unless_parquet(self.path):
-            columns = self._present(schema)
+            columns = self.present(schema)
             # Threads would decode all columns of a small batch ahead: that costs more than it gains.
             for batch in self._file.iter_batches(rows, row_groups=[row_group], columns=columns, use_threads=False):
                 yield pa.table(batch)
@@ -146,7 +214,8 @@ class BaseFileReader:
         position = leaf_position(self._file.schema_arrow, (column,))
         return None if position is None else self._file.metadata.row_group(row_group).column(position)
 
-    def _present(self, schema: pa.Schema) -> list[str]:
+    def present(self, schema: pa.Schema) -> list[str]:
+        """The names of those columns that the file has."""
         stored = set(self._file.schema_arrow.names)
         return [name for name in schema.names if name in stored]
 

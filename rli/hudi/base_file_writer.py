@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
 from rli.hudi.dictionaries import columns_with_dictionary
+from rli.hudi.key_hashes import Hashes, StoredHashes, hashes_of
 from rli.hudi.meta_columns import (
     DISTINCT,
     FILE_NAME,
@@ -44,8 +45,18 @@ _NAN_KEY: Final = "rli.nan"
 """Entry of the footer."""
 
 ROWS_PER_ROW_GROUP: Final = 131_072
-_HAS_FILTERS: Final = "bloom_filter_options" in signature(pq.ParquetWriter.__init__).parameters
+_PARAMETERS: Final = signature(pq.ParquetWriter.__init__).parameters
+_HAS_FILTERS: Final = "bloom_filter_options" in _PARAMETERS
 """Whether this release of pyarrow writes bloom filters of row groups."""
+
+_HAS_PAGES: Final = {"write_page_index", "max_rows_per_page"} <= _PARAMETERS.keys()
+"""Whether this release of pyarrow writes pages of a given number of rows, and says where they are."""
+
+_ROWS_PER_PAGE: Final = 4_096
+"""A reader of one record decodes a page of each column."""
+
+_ROWS_WITH_PAGES: Final = 4 * _ROWS_PER_PAGE
+"""A file that begins with fewer records is read whole sooner than by pages."""
 
 _FILTER_FALSE_POSITIVES: Final = 0.05
 """At most. Sizes are powers of two: a full row group has a byte for each record, and a share of 0.026."""
@@ -115,6 +126,7 @@ class BaseFileWriter:
         self._with_dictionary = with_dictionary
         self._sink = storage.filesystem.open_output_stream(storage.full_path(path))
         self._writer: pq.ParquetWriter | None = None
+        self._hashes: list[Hashes] | None = None
 
     def write(self, records: pa.Table, new_record_keys: pa.Array) -> None:
         """Append records.
@@ -142,7 +154,7 @@ class BaseFileWriter:
         self._flush(sum(part.num_rows for part in self._pending))
         writer = self._writer or self._opened(self._schema.empty_table().drop_columns([*self._constants]))
         nan = nan_entry(self._constants[FILE_NAME], self._with_nan)
-        footer = {**CALENDAR, **self._bloom_filter.to_footer(), **nan}
+        footer = {**CALENDAR, **self._bloom_filter.to_footer(), **nan, **self._written_hashes()}
         if self._smallest is not None and self._greatest is not None:
             footer |= {MIN_RECORD_KEY: self._smallest, MAX_RECORD_KEY: self._greatest}
         writer.add_key_value_metadata(footer)
@@ -152,12 +164,23 @@ class BaseFileWriter:
         self._storage.flush([self._path])
         return WrittenFile(self._rows, size)
 
+    def _written_hashes(self) -> dict[str, str]:
+        """Write the hashes of the record keys behind the records; returns the entry of the footer."""
+        if not self._hashes:
+            return {}
+        stored = StoredHashes(self._sink.tell(), sum(map(len, self._hashes)))
+        for hashes in self._hashes:
+            self._sink.write(hashes.astype("<u2", copy=False).tobytes())
+        return stored.to_footer(self._constants[FILE_NAME])
+
     def _flush(self, rows: int) -> None:
         """Write the first of the pending records, as whole row groups but for the last one of the file."""
         if rows:
             pending = pa.concat_tables(self._pending)
             first = self._with_constants(pending.slice(0, rows))
             self._opened(pending).write_table(first, row_group_size=ROWS_PER_ROW_GROUP)
+            if self._hashes is not None:
+                self._hashes += map(hashes_of, first.column(RECORD_KEY).chunks)
             # An empty slice would keep all that was written in memory.
             self._pending = [pending.slice(rows)] if rows < pending.num_rows else []
 
@@ -176,6 +199,8 @@ class BaseFileWriter:
             dictionaries = self._with_dictionary
             if dictionaries is None:
                 dictionaries = repeating_columns(first)
+            pages = _pages(first.num_rows)
+            self._hashes = [] if pages else None
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
@@ -184,6 +209,7 @@ class BaseFileWriter:
                 write_page_checksum=True,
                 use_dictionary=[*self._constants, *dictionaries],
                 **_row_group_filters(first.num_rows),
+                **pages,
             )
         return self._writer
 
@@ -232,6 +258,13 @@ def _row_group_filters(rows: int) -> dict[str, Any]:
     if not _HAS_FILTERS or rows < ROWS_PER_ROW_GROUP:
         return {}
     return {"bloom_filter_options": {RECORD_KEY: {"ndv": ROWS_PER_ROW_GROUP, "fpp": _FILTER_FALSE_POSITIVES}}}
+
+
+def _pages(rows: int) -> dict[str, Any]:
+    """How to write pages that a reader of a few records finds, in a file that begins with so many records."""
+    if not _HAS_PAGES or rows < _ROWS_WITH_PAGES:
+        return {}
+    return {"write_page_index": True, "max_rows_per_page": _ROWS_PER_PAGE}
 
 
 def repeating_columns(records: pa.Table) -> list[str]:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from rli.errors import UnsupportedTableError
 from rli.hudi.base_file_reader import BaseFileReader, corrupt_unless_parquet
 from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.key_hashes import hashes_of
+from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.schema import conform
 from rli.storage import Storage
 from rli.view.file_slices import DataFile, FileSlice
@@ -26,6 +28,9 @@ _FEW_ROWS: Final = 16_384
 
 _KEYS_PER_ROW_GROUP: Final = 2
 """Of more keys than that, hardly a row group holds none."""
+
+_FEW_MATCHES: Final = 16
+"""Rows of a row group that are read by their pages. More are in so many pages that all of them are read."""
 
 
 class FileSliceReader:
@@ -111,23 +116,28 @@ class FileSliceReader:
             schema: of the records.
 
         Returns:
-            For parts of the slice, in its order: the record keys found there (shape (m,)), and their records.
+            For parts of the slice: the record keys found there (shape (m,)), and their records, in the order of the slice. Parts
+            that are found by hashes of keys come first.
         """
         left = record_keys
-        for row_group in range(self._base.row_groups):
-            candidates = self._candidates(left, columns.ordered_as_keys, row_group)
-            if not len(candidates):
-                continue
-            positions, found = self._positions(candidates, columns, row_group)
-            if not len(found):
-                continue
-            others = pa.schema([field for field in schema if field.name not in columns.copies])
-            records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
-            values = (found if field.name in columns.copies else records.column(field.name) for field in schema)
-            yield found, pa.table([*values], schema=schema)
-            left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
-            if not len(left):
-                return
+        is_hashed = columns.ordered_as_keys == RECORD_KEY and self._are_few(record_keys)
+        if is_hashed:
+            self._base.keep_footer()
+        others = pa.schema([field for field in schema if field.name not in columns.copies])
+        for find in [self._hashed_positions, self._positions] if is_hashed else [self._positions]:
+            for row_group in range(self._base.row_groups):
+                candidates = self._candidates(left, columns.ordered_as_keys, row_group)
+                if not len(candidates):
+                    continue
+                positions, found = find(candidates, columns, row_group)
+                if not len(found):
+                    continue
+                records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
+                values = (found if field.name in columns.copies else records.column(field.name) for field in schema)
+                yield found, pa.table([*values], schema=schema)
+                left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
+                if not len(left):
+                    return
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
         """The records at some positions (in rising order), made to fit ``schema``: reads only the row groups that hold one."""
@@ -145,13 +155,32 @@ class FileSliceReader:
             return record_keys
         bounds = self._base.bounds(row_group, column)
         candidates = record_keys if bounds is None else _within(record_keys, *bounds)
-        # Of many keys, each row group is likely to hold one.
-        if not 0 < len(candidates) <= _KEYS_PER_ROW_GROUP * self._base.row_groups:
+        if not len(candidates) or not self._are_few(candidates):
             return candidates
         row_filter = self._base.row_group_filter(row_group, column)
         if row_filter is None:
             return candidates
         return pa.array([key for key in candidates.to_pylist() if row_filter.may_hold(key)], pa.string())
+
+    def _are_few(self, record_keys: pa.Array) -> bool:
+        """Whether many a row group holds none of some keys."""
+        return len(record_keys) <= _KEYS_PER_ROW_GROUP * self._base.row_groups
+
+    def _hashed_positions(
+        self, record_keys: pa.Array, columns: KeyColumns, row_group: int
+    ) -> tuple[NDArray[np.intp], pa.Array]:
+        """As ``_positions``, of those keys that the hashes of the file lead to: others may be there as well."""
+        hashes = self._base.key_hashes(row_group)
+        if hashes is not None:
+            sought = hashes_of(record_keys)
+            matches = np.flatnonzero(hashes == sought[0] if len(sought) == 1 else np.isin(hashes, sought))
+            if 0 < len(matches) <= _FEW_MATCHES:
+                keys = self._base.rows_at(row_group, columns.schema.names, matches)
+                if keys is not None:
+                    stored = columns.keys_of(conform(keys, columns.schema))
+                    is_sought = pc.is_in(stored, value_set=record_keys).to_numpy(zero_copy_only=False)
+                    return matches[is_sought], stored.filter(pa.array(is_sought))
+        return np.empty(0, np.intp), pa.array([], pa.string())
 
     def _positions(
         self, record_keys: pa.Array, columns: KeyColumns, row_group: int
@@ -174,6 +203,10 @@ class FileSliceReader:
 
     def _records_at(self, positions: NDArray[np.intp], schema: pa.Schema, row_group: int) -> pa.Table:
         """The records at some positions (in rising order) of a row group."""
+        if 0 < len(positions) <= _FEW_MATCHES:
+            found = self._base.rows_at(row_group, self._base.present(schema), positions)
+            if found is not None and found.num_columns:
+                return conform(found, schema)
         start, parts = 0, list[pa.Table]()
         for batch in self._base.batches_of(row_group, schema, _FEW_ROWS):
             inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + batch.num_rows)]

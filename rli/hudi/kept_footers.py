@@ -1,0 +1,148 @@
+"""Footers of base files that a process keeps: look-ups of a few keys come again and again to the same files.
+
+A footer is kept without its key-value metadata, where Hudi's bloom filter takes more room than all the rest. Names of base files are
+used once, but another engine may write a file again that was rolled back: so a footer is that of a version of a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from rli.hudi.key_hashes import StoredHashes
+from rli.hudi.page_cuts import PageCuts, read_footer
+from rli.storage import Storage
+
+Version: TypeAlias = tuple[int | None, ...]
+"""Tells a file from any other one at its path."""
+
+_MOST_BYTES: Final = 128 * 1024 * 1024
+_MEMORY_OF_BYTE: Final = 32
+"""A footer that is taken apart takes about so many times its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFooter:
+    """What the footer of a base file says, without its key-value metadata.
+
+    Attributes:
+        metadata: the footer.
+        cuts: the same, taken apart.
+        hashes: where those of the record keys lie; None if the file has none.
+    """
+
+    metadata: pq.FileMetaData
+    cuts: PageCuts
+    hashes: StoredHashes | None
+
+    @classmethod
+    def read(cls, source: pa.NativeFile, metadata: pq.FileMetaData, hashes: StoredHashes | None) -> KeptFooter | None:
+        """The footer of a file; None if it cannot be taken apart.
+
+        Args:
+            source: the file.
+            metadata: its footer.
+            hashes: those that the footer names.
+        """
+        chunks = metadata.num_row_groups * metadata.num_columns
+        footer = read_footer(source)
+        cuts = None if footer is None else PageCuts.of(footer, chunks)
+        if cuts is None:
+            return None
+        return cls(pq.read_metadata(pa.BufferReader(cuts.without_key_values)), cuts, hashes)
+
+    @property
+    def memory(self) -> int:
+        """About how many bytes it takes."""
+        return len(self.cuts.without_key_values) * _MEMORY_OF_BYTE
+
+
+class KeptFooters:
+    """The footers that were needed last, up to an amount of memory. Threads may share it.
+
+    Args:
+        most_bytes: of memory.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._kept: OrderedDict[Hashable, tuple[Version, KeptFooter]] = OrderedDict()
+        self._lock = Lock()
+
+    def version(self, storage: Storage, path: str, *, wanted: bool = False) -> Version | None:
+        """What tells a file from any other one at its path; asked before the file is opened.
+
+        Args:
+            storage: of the file.
+            path: of the file.
+            wanted: whether to ask an object store also for a file whose footer is not kept: that takes a request.
+
+        Returns:
+            None if there is no file, or it was not asked for.
+        """
+        if storage.is_local:
+            return _local_version(storage, path)
+        with self._lock:
+            is_kept = _name(storage, path) in self._kept
+        return _version(storage, path) if is_kept or wanted else None
+
+    def get(self, storage: Storage, path: str, version: Version | None) -> KeptFooter | None:
+        """The footer of a version of a file, if it is kept; that of another version is forgotten."""
+        name = _name(storage, path)
+        with self._lock:
+            kept_version, footer = self._kept.get(name, (None, None))
+            if footer is None or kept_version == version:
+                if footer is not None:
+                    self._kept.move_to_end(name)
+                return footer
+        self._drop(name)
+        return None
+
+    def keep(self, storage: Storage, path: str, version: Version, footer: KeptFooter) -> None:
+        """Keep a footer for the next reader; those that were not needed for the longest time make room."""
+        name = _name(storage, path)
+        self._drop(name)
+        with self._lock:
+            self._kept[name] = version, footer
+            self._bytes += footer.memory
+            while self._bytes > self._most_bytes:
+                _, (_, oldest) = self._kept.popitem(last=False)
+                self._bytes -= oldest.memory
+
+    def _drop(self, name: Hashable) -> None:
+        with self._lock:
+            found = self._kept.pop(name, None)
+            if found is not None:
+                self._bytes -= found[1].memory
+
+
+FOOTERS: Final = KeptFooters()
+"""Those of this process."""
+
+
+def _name(storage: Storage, path: str) -> Hashable:
+    if storage.is_local:
+        return storage.full_path(path)
+    return storage.location, hash(frozenset(storage.options.items())), path
+
+
+def _local_version(storage: Storage, path: str) -> Version | None:
+    try:
+        found = os.stat(storage.full_path(path))
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _version(storage: Storage, path: str) -> Version | None:
+    info = storage.filesystem.get_file_info(storage.full_path(path))
+    return None if info.type is fs.FileType.NotFound else (info.size, info.mtime_ns)

@@ -1,0 +1,61 @@
+"""Records of a few keys of a base file: found by hashes of the keys and by pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rli
+from rli.hudi.key_hashes import StoredHashes, hashes_of
+
+ROWS = 20_000
+KEYS = pa.array([f"key-{number * 7_919 % 1_000_003}" for number in range(ROWS)])
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[rli.Table]:
+    folder = tmp_path_factory.mktemp("few")
+    with rli.create_table(folder / "table", record_key="id", index=f"lmdb://{folder}/index", durability="os") as made:
+        made.upsert(pa.table({"id": KEYS, "n": range(ROWS), "tags": [[n % 7] for n in range(ROWS)]}))
+        yield made
+
+
+def wanted(*positions: int) -> list[dict[str, object]]:
+    return [{"id": KEYS[n].as_py(), "n": n, "tags": [n % 7]} for n in positions]
+
+
+def test_records_are_those_of_keys(table: rli.Table) -> None:
+    for position in (0, 1, 4_095, 4_096, 12_345, ROWS - 1):
+        for _ in range(2):
+            key = KEYS[position].as_py()
+            assert table.get([key]).to_pylist() == wanted(position)
+            assert table.get([key], ["n"]).to_pylist() == [{"n": position}]
+            assert table.get([key], ["id"]).to_pylist() == [{"id": key}]
+
+
+def test_keys_of_equal_hash_differ(table: rli.Table) -> None:
+    others = pa.array([f"no-{number}" for number in range(500_000)])
+    alike = others.filter(pa.array(hashes_of(others) == hashes_of(KEYS)[5]))
+    assert len(alike)
+    snapshot = table._opened.snapshot()  # noqa: SLF001  (an index asks a file for keys that it lacks)
+    (file_slice,) = snapshot.slices.values()
+    for keys in (alike.slice(0, 1), pa.concat_arrays([alike.slice(0, 1), KEYS.slice(5, 1)])):
+        with snapshot.reader(file_slice) as reader:
+            found = list(reader.find(keys, snapshot.key_columns(reader.schema), pa.schema([pa.field("n", pa.int64())])))
+        assert [part.to_pylist() for _, part in found] == [[{"n": 5}]] * (len(keys) - 1)
+
+
+def test_damaged_hashes_hide_no_record(table: rli.Table) -> None:
+    assert table.get([KEYS[77].as_py()]).to_pylist() == wanted(77)
+    (path,) = map(Path, table.scan().files())
+    stored = StoredHashes.from_footer(pq.read_metadata(path).metadata, path.name)
+    assert stored is not None
+    assert stored.rows == ROWS
+    with path.open("r+b") as file:
+        file.seek(stored.offset)
+        file.write(bytes(2 * ROWS))
+    assert table.get([KEYS[77].as_py()]).to_pylist() == wanted(77)
