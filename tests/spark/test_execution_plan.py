@@ -28,15 +28,17 @@ def on_laptop(**resources: int) -> ExecutionPlan:
 
 def test_a_local_driver_reads_by_heap() -> None:
     plan = on_laptop()
-    assert (plan.brought_bytes, plan.collected_bytes) == (16 * MEBIBYTE, 64 * MEBIBYTE)
-    assert plan.read_bytes == GIBIBYTE // 4
+    assert (plan.brought_bytes, plan.collected_bytes) == (16 * MEBIBYTE, GIBIBYTE // 12)
+    assert plan.read_bytes == plan.held_bytes == GIBIBYTE // 4
     # Spark's heap holds several copies of collected rows.
     assert on_laptop(heap_bytes=120 * MEBIBYTE).collected_bytes == 10 * MEBIBYTE
+    assert on_laptop(heap_bytes=64 * GIBIBYTE, result_bytes=64 * GIBIBYTE).collected_bytes == 256 * MEBIBYTE
 
 
 def test_cluster_driver_reads_nothing() -> None:
     plan = plan_of(CLUSTER)
     assert (plan.brought_bytes, plan.collected_bytes, plan.read_bytes) == (16 * MEBIBYTE, 16 * MEBIBYTE, 0)
+    assert plan.held_bytes == 16 * MEBIBYTE
     # A local master with many cores is like a cluster: threads of one process would wait for each other.
     assert on_laptop(local_cores=9).read_bytes == 0
 
@@ -44,7 +46,7 @@ def test_cluster_driver_reads_nothing() -> None:
 @pytest.mark.parametrize("resources", [LAPTOP, CLUSTER])
 def test_a_setting_replaces_the_heap(resources: Resources) -> None:
     small = plan_of(Resources(GIBIBYTE, resources.local_cores, resources.heap_bytes, set_bytes=1_000))
-    assert (small.brought_bytes, small.collected_bytes) == (1_000, 1_000)
+    assert (small.brought_bytes, small.collected_bytes, small.held_bytes) == (1_000, 1_000, 1_000)
     none = plan_of(Resources(GIBIBYTE, resources.local_cores, resources.heap_bytes, set_bytes=0))
     assert (none.brought_bytes, none.collected_bytes, none.read_bytes) == (0, 0, 0)
 
@@ -60,13 +62,15 @@ def test_rows_fit_job_results(resources: Resources) -> None:
 
 
 def test_a_frame_grows_beyond_its_statistics() -> None:
-    assert on_laptop().collects(32 * MEBIBYTE)
-    assert not on_laptop().collects(32 * MEBIBYTE + 1)
+    assert on_laptop(heap_bytes=384 * MEBIBYTE).collects(16 * MEBIBYTE)
+    assert not on_laptop(heap_bytes=384 * MEBIBYTE).collects(16 * MEBIBYTE + 1)
 
 
 def test_large_loads_are_left_to_tasks() -> None:
     plan = plan_of(LAPTOP, is_load=True)
     assert (plan.collected_bytes, plan.read_bytes) == (on_laptop().collected_bytes, 0)
+    # Rows that have come are held, and do not go to tasks because keys have made them more.
+    assert plan.held_bytes == on_laptop().held_bytes
     assert plan.request(10, 1_000, brought=2, files=0).place is Place.DRIVER
     assert plan.request(10, 1_000, brought=0, files=2).place is Place.TASKS
 

@@ -49,7 +49,7 @@ class Limits:
     Attributes:
         brought_bytes: of rows that come to the driver with the results of a job, which its heap holds.
         collected_bytes: of rows that come to the driver of a local master as Arrow, from Spark's own tasks, without Python
-            workers. The driver's heap, 1 GiB by default, holds these rows for a moment.
+            workers, however large its heap, which holds these rows for a moment.
         read_bytes: of rows that the driver reads from files, whatever its heap: Python takes about five times as much, and Arrow
             puts at most 2 GiB of strings into an array.
         heaps_of_rows: on a local master the driver reads rows of up to this part of its heap. Python holds these rows outside of
@@ -69,7 +69,7 @@ class Limits:
     """
 
     brought_bytes: int = 16 * _MEBIBYTE
-    collected_bytes: int = 64 * _MEBIBYTE
+    collected_bytes: int = 256 * _MEBIBYTE
     read_bytes: int = 1024 * _MEBIBYTE
     heaps_of_rows: int = 4
     heaps_collected: int = 12
@@ -182,10 +182,15 @@ class ExecutionPlan:
         return min(most, self._result_bytes)
 
     @property
+    def held_bytes(self) -> int:
+        """Up to how many bytes the driver holds of the keyed rows that it makes of rows that came as Arrow: keys add to them."""
+        return min(self._row_bytes, self.limits.read_bytes) if self.is_local else self.brought_bytes
+
+    @property
     def read_bytes(self) -> int:
         """Up to how many bytes of rows the driver reads from the request's files; 0: it reads none."""
         # The files of a load are arranged for tasks, which write them in less time than the driver.
-        return min(self._row_bytes, self.limits.read_bytes) if self.is_local and not self.is_load else 0
+        return self.held_bytes if self.is_local and not self.is_load else 0
 
     def collects(self, expected: int) -> bool:
         """Whether the rows of a frame come as Arrow, by the bytes that Spark expects of it."""

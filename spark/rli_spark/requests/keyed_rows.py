@@ -84,7 +84,7 @@ class KeyedRows:
             rows = rows_of_small(frame, execution)
             if rows is not None:
                 keyed = keying.keyed(rows)
-                parts = Parts.of_driver(folder, keyed, execution.collected_bytes, load=load)
+                parts = Parts.of_driver(folder, keyed, execution.held_bytes, load=load)
                 return cls(keying, schema, replace(parts, received=keying.received(keyed)), load)
             told = map_tables(frame, write, PARTS).collect()
             return cls(keying, schema, Parts.accepted(told, path), load)
