@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Event, Semaphore
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -27,6 +27,21 @@ class TaskRunner(Protocol):
     def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
         """The result of one accepted run for each item, in any order."""
         ...
+
+
+@runtime_checkable
+class SideBySide(Protocol):
+    """A task runner that tells how many tasks it runs at a time."""
+
+    @property
+    def at_once(self) -> int:
+        """How many."""
+        ...
+
+
+def at_once(tasks: TaskRunner) -> int:
+    """How many tasks a runner runs at a time; 1 for one that does not tell."""
+    return tasks.at_once if isinstance(tasks, SideBySide) else 1
 
 
 class InProcess:

@@ -22,6 +22,9 @@ SMALL_JOURNALS: Final = 4 << 20
 """Bytes of a commit's journals up to which the process that finds the commit applies it: a job of an engine takes
 longer to start than so little work takes."""
 
+_LEAST_SHARE: Final = 1 << 20
+"""Bytes of the journals of a share, however many tasks there are: a task takes longer to start than fewer take."""
+
 
 @dataclass(frozen=True, slots=True)
 class JournalShare:
@@ -121,9 +124,17 @@ def readable_journals(storage: Storage, instant: str) -> list[Journal] | None:
 
 
 def shares_of(
-    storage: Storage, journals: Sequence[Journal], share_bytes: int, *, side_by_side: bool
+    storage: Storage,
+    journals: Sequence[Journal],
+    share_bytes: int,
+    *,
+    side_by_side: bool,
+    at_once: int = 1,
+    least_bytes: int = _LEAST_SHARE,
 ) -> list[JournalShare]:
     """The journals of a commit in shares of a size or more, but for the last one.
+
+    Where tasks at a time would be without a share, the shares are smaller.
 
     Of journals that are in sections, a share has the same sections of all, and may be larger.
 
@@ -132,6 +143,8 @@ def shares_of(
         journals: of the commit.
         share_bytes: of a share.
         side_by_side: whether several processes apply the shares; one process takes all journals without sections together.
+        at_once: how many tasks at a time are to have a share.
+        least_bytes: of a share, however many tasks there are.
     """
     in_sections = [journal for journal in journals if journal.is_in_sections]
     if not side_by_side and not in_sections:
@@ -139,25 +152,31 @@ def shares_of(
     sizes = {
         file.path: file.size for journal in journals[:1] for file in storage.list_files(journal_folder(journal.instant))
     }
-    if sum(sizes.values()) <= share_bytes:
+    total = sum(sizes.values())
+    share_bytes = min(share_bytes, max(total // at_once, least_bytes))
+    if total <= share_bytes:
         return [JournalShare(journals)]
     whole = [journal for journal in journals if not journal.is_in_sections]
     together = [JournalShare(whole)] if whole else []
     return [
-        *_shares_of_sections(in_sections, sizes, share_bytes),
+        *_shares_of_sections(in_sections, sizes, share_bytes, at_once),
         *(_shares_of_whole(whole, sizes, share_bytes) if side_by_side else together),
     ]
 
 
 def _shares_of_sections(
-    journals: Sequence[Journal], sizes: Mapping[str, int], share_bytes: int
+    journals: Sequence[Journal], sizes: Mapping[str, int], share_bytes: int, at_once: int
 ) -> Iterator[JournalShare]:
     if not journals:
         return
-    shares = sum(sizes.get(journal.path, 0) for journal in journals) // share_bytes
-    step = max(1, SECTIONS // max(1, shares))
-    for first in range(0, SECTIONS, step):
-        yield JournalShare(journals, range(first, min(first + step, SECTIONS)))
+    shares = max(1, sum(sizes.get(journal.path, 0) for journal in journals) // share_bytes)
+    count = min(shares, SECTIONS)
+    # A part of the store is written once for each group: there are no more groups than tasks at a time need.
+    groups = max(1, min(shares, at_once, len(journals) * SECTIONS) // SECTIONS)
+    for number in range(count):
+        sections = range(SECTIONS * number // count, SECTIONS * (number + 1) // count)
+        for group in range(groups):
+            yield JournalShare(journals[group::groups], sections)
 
 
 def _shares_of_whole(journals: Sequence[Journal], sizes: Mapping[str, int], share_bytes: int) -> list[JournalShare]:

@@ -35,6 +35,11 @@ class SparkTasks:
 
     spark: SparkSession
 
+    @property
+    def at_once(self) -> int:
+        """How many tasks run at a time."""
+        return parallelism_of(self.spark).cores()
+
     def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """The result of one accepted attempt for each item, in the order of the items.
 

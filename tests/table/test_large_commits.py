@@ -98,6 +98,17 @@ def test_shares_tell_every_change_once(tmp_path: Path) -> None:
         assert len(shares) == {1: SECTIONS + 1, 1 << 30: 1}.get(size, len(shares))
 
 
+@pytest.mark.parametrize(("at_once", "count"), [(1, 1), (2, 2), (3, 3), (16, 16), (40, 32), (1_000, 48)])
+def test_each_task_has_a_share(tmp_path: Path, at_once: int, count: int) -> None:
+    storage = Storage(str(tmp_path))
+    journals = [written_to(storage, rows).without_content for rows in (4_500, 4_600, 4_700)]
+    shares = shares_of(storage, journals, 1 << 30, side_by_side=True, at_once=at_once, least_bytes=1)
+    assert len(shares) == count
+    keys = [key for share in shares for changes in share.changes(storage) for key, _ in told(changes)]
+    assert len(keys) == 4_500 + 4_600 + 4_700
+    assert len(shares_of(storage, journals, 1 << 30, side_by_side=True, at_once=at_once)) == 1
+
+
 def test_single_process_reads_journals_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(str(tmp_path))
     whole = [written_to(storage, rows) for rows in (100, 200)]

@@ -23,8 +23,8 @@ class IndexLimits:
         fewest_looked_up: of them.
         look_ups_per_read: to read the changes of one transaction costs about as much as so many look-ups.
         commit_keys: new keys of a commit that are applied together; a commit of more is applied section by section.
-        share_of_journals: bytes of journals that a task applies together: a store that keeps keys sorted takes one sorted run
-            of many keys in half the time that it takes for several of few.
+        share_of_journals: bytes of journals that a task applies together, less where other tasks would have nothing to do: a
+            store that keeps keys sorted takes one sorted run of many keys in half the time that it takes for several of few.
         small_journals: bytes of a commit's journals up to which the process that finds the commit applies it.
         least_tombstones: a purge reads the whole index, so it waits for so many of them at least.
         entries_per_tombstone: and for one tombstone to so many live entries.

@@ -18,7 +18,8 @@ from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.sync.following import Evidence, Following, TimelineAction
 from rli.locations import coalesce_updates
 from rli.storage import Storage
-from rli.tasks import InProcess, InThreads
+from rli.store.home import SupportsHome
+from rli.tasks import InProcess, InThreads, at_once
 
 _KEYS_AT_ONCE: Final = 1 << 21
 """Keys of a section that are written together: all of a commit of 20 million, so that none goes between those just written."""
@@ -56,8 +57,9 @@ class OwnCommit(TimelineAction):
             if len(shares) > 1 and following.index.store.gains_by_threads:
                 runner = InThreads(_SHARES_AT_ONCE)
         else:
-            # Other processes read what this one holds.
-            shares = shares_of(storage, journals, share_bytes, side_by_side=True)
+            # Other processes read what this one holds. In a store on one machine they would wait for each other.
+            tasks = 1 if isinstance(following.index.store, SupportsHome) else at_once(runner)
+            shares = shares_of(storage, journals, share_bytes, side_by_side=True, at_once=tasks)
         for _ in runner.run(partial(apply_journals, storage, following.index, record.first_sequence), shares):
             yield
 
