@@ -10,7 +10,7 @@ from rli import PruningStep, create_table, open_table
 from tests.support.object_store import ObjectStore
 from tests.support.tables import records
 
-_MOST_REQUESTS: Final = 10
+_MOST_REQUESTS: Final = 9
 _CITIES: Final = 5
 
 

@@ -7,9 +7,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rli.hudi.metadata.partitions import METADATA_FOLDER
+from rli.hudi.timeline.archive_history import last_archived
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import is_unbroken, listed_timeline, load_timeline
 from rli.storage import Storage, StoredFile
+
+_BEHIND_DIGITS: Final = ":"
+"""Sorts behind the names of instants."""
 
 
 class MetadataFiles:
@@ -35,8 +39,19 @@ class MetadataFiles:
         while True:
             self._files = _by_folder(storage.list_files(METADATA_FOLDER, recursive=True))
             self.timeline = listed_timeline(storage, layout, self._files[layout.folder])
-            if is_unbroken(self.timeline):
+            if self._no_instant_left() or is_unbroken(self.timeline):
                 return
+
+    def _no_instant_left(self) -> bool:
+        """Whether the archive tells that no instant left while its folder was listed behind that of the timeline.
+
+        Who archives writes a file of the archive first, and removes instants then.
+        """
+        layout, files = self.timeline.layout, self._files or {}
+        if layout.archive_folder < posixpath.join(layout.folder, _BEHIND_DIGITS):
+            return False
+        last = last_archived(posixpath.basename(file.path) for file in files.get(layout.archive_folder, ()))
+        return last is not None and last < (self.timeline.first or "")
 
     def of(self, partition: str) -> Sequence[StoredFile]:
         """The files in the folder of a partition; none if there is no such folder."""

@@ -15,6 +15,9 @@ from rli.hudi.timeline.timeline import Timeline
 _DIGITS: Final = 17
 """Of instants of the table. Table version 6 puts more digits behind them for actions of the metadata table alone."""
 
+_FIRST_BIRTH: Final = "010"
+"""The digits that table version 6 puts behind the instant of a birth begin here; smaller ones are those of services and restores."""
+
 
 class ValidInstants:
     """Tells which files, and which blocks of log files, of the metadata table readers may use.
@@ -84,7 +87,25 @@ class ValidInstants:
             for time, completion in self._completion_times_of_changes.items()
             if not self._is_completed.get(time) and not self._data.is_archived(time)
             if completion < base_instant or self.is_valid(time)
+            if time not in self._reached
         )
+
+    @cached_property
+    def _reached(self) -> frozenset[str]:
+        """Builds that show nothing but what the table has completed in this state."""
+        return frozenset(build.time for build in self.builds if self._has_reached(build))
+
+    def _has_reached(self, build: Instant) -> bool:
+        if self.name_log_files:
+            # It came before the last completed instant, so each one before it is shown as completed, too.
+            return not self._data.pending and self.covered_by(build) < self._last_completion
+        covered, suffix = build.time[:_DIGITS], build.time[_DIGITS:]
+        is_known = self._is_completed.get(covered, False) or self._data.is_archived(covered)
+        return is_known and _FIRST_BIRTH <= suffix and all(covered < instant.time for instant in self._data.pending)
+
+    @cached_property
+    def _last_completion(self) -> str:
+        return max((instant.completion_time or instant.time for instant in self._data.completed), default="")
 
     @cached_property
     def _completion_times_of_changes(self) -> dict[str, str]:

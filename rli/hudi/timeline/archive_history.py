@@ -7,7 +7,8 @@ the archive, and ``_version_``, which says which version counts. A file exists f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,7 @@ from rli.storage import Storage
 _VERSION_FILE: Final = "_version_"
 _MANIFEST: Final = "manifest_"
 _ROW_VERSION: Final = 1
+_FILE_NAME: Final = re.compile(r"\d+_(?P<last>\d+)_\d+\.parquet", re.ASCII)
 
 _SCHEMA: Final = pa.schema(
     [
@@ -56,6 +58,14 @@ class ArchivedInstant:
 def file_name(instants: Sequence[ArchivedInstant]) -> str:
     """Name of the file that holds these instants, in the order of their times and at least one."""
     return f"{instants[0].time}_{instants[-1].time}_0.parquet"
+
+
+def last_archived(names: Iterable[str]) -> str | None:
+    """The last instant in the files of an archive, as their names tell; "" of an empty one, None if the names do not tell."""
+    of_instants = [name for name in names if name != _VERSION_FILE and not name.startswith(_MANIFEST)]
+    found = [_FILE_NAME.fullmatch(name) for name in of_instants]
+    lasts = [match["last"] for match in found if match]
+    return max(lasts, default="") if len(lasts) == len(found) else None
 
 
 def to_parquet(instants: Sequence[ArchivedInstant]) -> bytes:

@@ -72,6 +72,23 @@ def test_timelines_in_step(folder: Path) -> None:
     assert not ValidInstants(data, metadata).are_ahead
 
 
+def test_later_states_reach_builds(folder: Path) -> None:
+    build = _timeline(folder / "m", 2, f"{T[2]}_{T[2]}.deltacommit")
+    before, after = f"{T[0]}_{T[1]}.commit", f"{T[3]}_{T[4]}.commit"
+    data = [_timeline(folder / str(place), 2, *names) for place, names in enumerate([[before], [before, after]])]
+    pending = _timeline(folder / "pending", 2, after, f"{T[1]}.commit.requested")
+    assert [len(ValidInstants(state, build).shown_beyond(T[5])) for state in (*data, pending)] == [1, 0, 1]
+
+
+def test_covering_states_reach_builds(folder: Path) -> None:
+    build = _timeline(folder / "m", 1, f"{T[3]}010.deltacommit")
+    states = [[f"{T[3]}.commit"], [f"{T[4]}.commit"], [f"{T[2]}.inflight", f"{T[3]}.commit"], [f"{T[2]}.commit"]]
+    data = [_timeline(folder / str(place), 1, *names) for place, names in enumerate(states)]
+    assert [len(ValidInstants(state, build).shown_beyond(T[5])) for state in data] == [0, 0, 1, 1]
+    restore = _timeline(folder / "r", 1, f"{T[3]}003.deltacommit")
+    assert ValidInstants(data[0], restore).shown_beyond("")
+
+
 def test_foreign_files_are_refused(folder: Path) -> None:
     instants = ValidInstants(_timeline(folder / "d", 2), _timeline(folder / "m", 2))
     with pytest.raises(UnsupportedTableError):
