@@ -190,7 +190,9 @@ class Verification:
         kept = bloom_filters(self._reader, files)
         for file in files:
             of_footer, found = self._of_file(file).bloom_filter, kept.get(file)
-            if of_footer is not None and (found is None or found.content != of_footer.content):
+            if of_footer is None:
+                continue
+            if found is None or (found.type_code, found.content) != (of_footer.type_code, of_footer.content):
                 fault = Fault.ABSENT if found is None else Fault.WRONG
                 yield Difference(PartitionKind.BLOOM_FILTERS, posixpath.join(*file), fault)
 
@@ -207,7 +209,7 @@ class Verification:
         surplus = sum(cells.num_rows for cells in self._reader.scan(partition)) - known
         if surplus:
             # Keys are distinct: each record has one entry or none, and these are left.
-            yield Difference(partition, f"entries={surplus}", Fault.SURPLUS, "no record has their keys")
+            yield Difference(partition, "entries without a record", Fault.SURPLUS, f"entries={surplus}")
 
     def _secondary_indexes(self) -> Iterator[Difference]:
         # An entry without a record costs time alone, and undoing a commit may leave some.
@@ -251,6 +253,8 @@ def _misplaced(keys: pa.Array, found: pa.RecordBatch, group: FileGroupId) -> Ite
 
 def _holds(found: ColumnStatistics, true: ColumnStatistics, kind: pa.DataType) -> bool:
     """Whether statistics say what is true; releases of Hudi wrap some values differently."""
+    if (found.file_name, found.column) != (true.file_name, true.column):
+        return False
     if (found.value_count, found.null_count) != (true.value_count, true.null_count):
         return False
     if true.null_count == true.value_count:

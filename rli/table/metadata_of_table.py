@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from rli.errors import InvalidInputError
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.index.kinds import InMetadataTable
 from rli.metadata_table.status import MetadataStatus, metadata_status
-from rli.metadata_table.verify import Difference, Verification
+from rli.metadata_table.verify import Difference, Fault, Verification
 from rli.services.metadata_births import NewPartitions
 from rli.services.metadata_compaction import MetadataCompaction, compact_metadata, foretold_compaction
 from rli.services.metadata_table import MetadataChange, disable_metadata, foretold_removal
@@ -17,6 +18,8 @@ from rli.table.births import METADATA_SERVICE, BesideWriters, OnProgress
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
 from rli.view.snapshot import Snapshot, told_of_now
+
+_LOOKS_AGAIN: Final = 4
 
 
 class MetadataOfTable:
@@ -130,7 +133,7 @@ class MetadataOfTable:
     def verify(self) -> tuple[Difference, ...]:
         """Compare the metadata table with the folders, footers and record keys of the table.
 
-        Beside writers it may name what has just changed: call it again then.
+        Beside writers it looks again where the table has changed meanwhile, and tells what each look has found.
 
         Returns:
             The records that differ; none if the metadata table is right, or there is none.
@@ -139,7 +142,13 @@ class MetadataOfTable:
             CorruptTableError: a file of the table or of the metadata table is damaged.
             UnsupportedTableError: the metadata table has a form that rli does not read.
         """
-        return told_of_now(self._opened.reloaded(), _differences)
+        found, is_current = told_of_now(self._opened.reloaded(), _differences)
+        for _ in range(_LOOKS_AGAIN):
+            if is_current or not found:
+                break
+            again, is_current = told_of_now(self._opened.reloaded(), _differences)
+            found = again if is_current else {record: one for record, one in again.items() if record in found}
+        return tuple(found.values())
 
 
 def build_partitions(
@@ -155,8 +164,11 @@ def status_of(snapshot: Snapshot) -> MetadataStatus:
     return metadata_status(reader_of(snapshot))
 
 
-def _differences(snapshot: Snapshot) -> tuple[Difference, ...]:
-    return tuple(Verification(snapshot, reader_of(snapshot)).differences())
+def _differences(snapshot: Snapshot) -> tuple[dict[tuple[str, str, Fault], Difference], bool]:
+    """The differences by what they are of, and whether the table is still in the state that was compared."""
+    told = Verification(snapshot, reader_of(snapshot)).differences()
+    found = {(one.partition, one.item, one.fault): one for one in told}
+    return found, not found or snapshot.table.load_timeline().instants == snapshot.timeline.instants
 
 
 def reader_of(snapshot: Snapshot) -> MetadataTableReader:

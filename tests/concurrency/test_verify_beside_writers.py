@@ -110,6 +110,15 @@ def test_verify_beside_writers_raises_no_alarm(tmp_path: Path) -> None:
     require_no_false_alarm(new_table(tmp_path, f"lmdb://{tmp_path}/i"))
 
 
+@pytest.mark.invariant("P31")
+def test_metadata_verify_beside_writers_is_quiet(tmp_path: Path) -> None:
+    table = new_table(tmp_path, f"lmdb://{tmp_path}/i")
+    table.metadata.enable(["files", "column_stats", "partition_stats", "record_index"])
+    with writers_at_work(table):
+        for _ in range(cases(4)):
+            assert table.metadata.verify() == ()
+
+
 @pytest.mark.docker
 def test_verify_beside_redis_writers_is_quiet(tmp_path: Path, redis_server: Service) -> None:
     with dropped_afterwards(redis_url(redis_server)) as url:

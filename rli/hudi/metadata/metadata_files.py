@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from rli.hudi.metadata.partitions import METADATA_FOLDER
 from rli.hudi.timeline.archive_history import last_archived

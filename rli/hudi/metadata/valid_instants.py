@@ -101,7 +101,7 @@ class ValidInstants:
             return not self._data.pending and self.covered_by(build) < self._last_completion
         covered, suffix = build.time[:_DIGITS], build.time[_DIGITS:]
         is_known = self._is_completed.get(covered, False) or self._data.is_archived(covered)
-        return is_known and _FIRST_BIRTH <= suffix and all(covered < instant.time for instant in self._data.pending)
+        return is_known and suffix >= _FIRST_BIRTH and all(covered < instant.time for instant in self._data.pending)
 
     @cached_property
     def _last_completion(self) -> str:

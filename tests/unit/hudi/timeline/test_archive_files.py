@@ -103,7 +103,12 @@ def test_each_manifest_lists_all_earlier_files(tmp_path: Path) -> None:
 
 
 def test_names_tell_last_archived_instant() -> None:
-    listed = ["_version_", "manifest_2", "20260101000000000_20260102000000000_0.parquet", "1_20260101000000000_1.parquet"]
+    listed = [
+        "_version_",
+        "manifest_2",
+        "20260101000000000_20260102000000000_0.parquet",
+        "1_20260101000000000_1.parquet",
+    ]
     assert archive_history.last_archived(listed) == "20260102000000000"
     assert archive_history.last_archived(listed[:2]) == ""
     assert archive_history.last_archived([*listed, ".commits_.archive.1_1-0-1"]) is None
