@@ -64,7 +64,7 @@ def made_ready(table: TableDefinition, index: TableIndex, name: str, *, patience
 
 @contextmanager
 def table_service(
-    table: TableDefinition, index: TableIndex, name: str, *, patience: float = math.inf
+    table: TableDefinition, index: TableIndex, name: str, *, patience: float = math.inf, is_unlocked: bool = False
 ) -> Iterator[tuple[TableDefinition, Fence]]:
     """Hold the lease for a table service; what it does survives a power cut, whatever the table's settings say.
 
@@ -73,6 +73,7 @@ def table_service(
         index: its index.
         name: of the service, for those who wait for it.
         patience: seconds; for how long to wait for the lease at most.
+        is_unlocked: see ``rli.coordination.contract.MutualExclusion.hold``.
 
     Raises:
         LeaseBusyError: it was not free in that time.
@@ -81,7 +82,7 @@ def table_service(
     """
     ready = made_ready(table, index, name, patience=patience)
     definition = ready.table.durable()
-    with exclusive(definition, index, ready.writer, patience=patience) as lease:
+    with exclusive(definition, index, ready.writer, patience=patience, is_unlocked=is_unlocked) as lease:
         # The service may delete journals and instants. The index must have followed them, or it could never follow them
         # again.
         synced = index.sync(definition)

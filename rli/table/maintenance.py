@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 
-from rli.coordination.locks.of_properties import require_usable_lock
+from rli.coordination.locks.of_properties import is_usable_lock, require_usable_lock
 from rli.errors import InvalidInputError
 from rli.hudi.java_properties import format_properties
 from rli.hudi.lock_settings import lock_changes, lock_properties
@@ -290,15 +290,18 @@ class TableMaintenance:
 
         Raises:
             SettingsError: there is no such choice, or a library is not installed.
-            UnsupportedTableError: Hudi has no such lock for tables on this storage, or rli refuses the present lock: then change
-                ``.hoodie/hoodie.properties`` by hand.
+            UnsupportedTableError: Hudi has no such lock for tables on this storage. If rli refuses the present lock, it is
+                replaced without being taken.
 
         Example:
             >>> import rli
             >>> rli.open_table("trips").set_lock("filesystem")
         """
-        require_usable_lock(self._opened.definition.storage, lock_properties(lock))
-        with self._opened.service("change of the lock", patience(timeout)) as (definition, fence):
+        storage = self._opened.definition.storage
+        require_usable_lock(storage, lock_properties(lock))
+        is_refused = not is_usable_lock(storage, self._opened.definition.reloaded().properties.raw)
+        service = self._opened.service("change of the lock", patience(timeout), is_unlocked=is_refused)
+        with service as (definition, fence):
             properties = definition.reloaded().properties
             changed = properties.changed(lock_changes(properties.raw, lock))
             fence.replace(PROPERTIES_PATH, format_properties(changed.raw))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import date
+from functools import partial
 from threading import Lock
 from typing import TypeVar
 
@@ -165,15 +166,16 @@ class OpenTable:
         return self.told(as_of, lambda snapshot: snapshot)
 
     @contextmanager
-    def service(self, name: str, patience: float) -> Iterator[tuple[TableDefinition, Fence]]:
-        """Hold the lease for a table service; the index has followed the timeline.
+    def service(
+        self, name: str, patience: float, *, is_unlocked: bool = False
+    ) -> Iterator[tuple[TableDefinition, Fence]]:
+        """Hold the lease for a table service, and the lock of Hudi's writers unless ``is_unlocked``; the index has followed the timeline.
 
         The service begins again where the table was given another index before it had the lease (P37).
         """
+        service = partial(table_service, name=name, patience=patience, is_unlocked=is_unlocked)
         with ExitStack() as held:
-            yield self.write_with(
-                lambda table, index: held.enter_context(table_service(table, index, name, patience=patience))
-            )
+            yield self.write_with(lambda table, index: held.enter_context(service(table, index)))
 
     def use(self, definition: TableDefinition, index: TableIndex) -> None:
         """Go over to an index that this process has made; other threads may still be using the former one."""

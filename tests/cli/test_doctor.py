@@ -178,6 +178,46 @@ def test_locks_are_judged(rli: Rli, tmp_path: Path) -> None:
     assert "LAZY" in finding["advice"]
 
 
+SAFE_JOB = """
+hoodie.write.lock.provider              org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider
+hoodie.write.concurrency.mode=optimistic_concurrency_control
+hoodie.clean.failed.writes.policy=LAZY
+hoodie.write.auto.upgrade=false
+hoodie.write.table.version=6
+hoodie.metadata.auto.delete.partitions=false
+hoodie.metadata.index.column.stats.enable=false
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("", []),
+        ("hoodie.write.lock.provider=", ["hoodie.write.lock.provider=(not set)"]),
+        ("hoodie.write.concurrency.mode=SINGLE_WRITER", ["hoodie.write.concurrency.mode=SINGLE_WRITER"]),
+        ("hoodie.clean.failed.writes.policy=EAGER", ["hoodie.clean.failed.writes.policy=EAGER"]),
+        ("hoodie.write.lock.filesystem.path=/locks", ["hoodie.write.lock.filesystem.path=/locks, and rli"]),
+        ("hoodie.write.auto.upgrade=true", ["hoodie.write.auto.upgrade=true"]),
+        ("hoodie.write.table.version=9", ["hoodie.write.table.version=9"]),
+        ("hoodie.metadata.enable=false", ["hoodie.metadata.enable=false"]),
+        ("hoodie.metadata.auto.delete.partitions=true", ["hoodie.metadata.auto.delete.partitions=true"]),
+        ("hoodie.metadata.index.column.stats.enable=", ["hoodie.metadata.index.column.stats.enable=(not set)"]),
+        ("hoodie.index.type=BUCKET", ["hoodie.write.lock.conflict.resolution.strategy=(not set)"]),
+    ],
+)
+def test_options_of_jobs_are_judged(rli: Rli, tmp_path: Path, line: str, found: list[str]) -> None:
+    library.create_table(tmp_path / "t", record_key="id", lock="filesystem", metadata=["files"])
+    options = tmp_path / "job.properties"
+    options.write_text(f"{SAFE_JOB}{line}\n")
+    report = rli("doctor", f"{tmp_path}/t", "--hudi-options", f"{options}", "--json", status=None).json
+    told = [finding for finding in report["findings"] if finding["check"] == "job of Hudi"]
+    assert (
+        [finding["detail"].startswith(what) for finding, what in zip(told, found, strict=True)] == [True]
+        if found
+        else [finding["verdict"] for finding in told] == ["ok"]
+    )
+
+
 def test_heartbeats_tell_who_lives(rli: Rli, trips: str) -> None:
     instant = "20260101000000000"
     Path(trips, ".hoodie", f"{instant}.commit.requested").touch()

@@ -214,6 +214,14 @@ def test_lock_is_given_to_existing_table(tmp_path: Path) -> None:
     assert table.delete(["a"]).deleted == 1
 
 
+def test_refused_lock_is_replaced(tmp_path: Path) -> None:
+    refused = with_property(locked(tmp_path), f"hoodie.write.lock.provider={PACKAGE}.InProcessLockProvider")
+    with pytest.raises(UnsupportedTableError, match="InProcessLockProvider"):
+        refused.upsert(ROWS)
+    refused.set_lock("filesystem")
+    assert refused.upsert(ROWS).inserted == 2
+
+
 def test_write_begun_before_lock_is_repeated(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
     given: list[Step] = []

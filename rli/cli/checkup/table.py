@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from rli.commit.findings import lease_finding, torn_findings, writer_findings
 from rli.commit.readiness import require_synced
 from rli.coordination.findings import lock_findings
+from rli.coordination.job_options import job_findings
 from rli.errors import IndexNotReadyError, RliError
 from rli.findings import Finding, Verdict, problem
 from rli.index.findings import count_findings
@@ -37,8 +39,9 @@ class TableCheckup:
         findings: what was found so far.
     """
 
-    def __init__(self, location: str, index_url: str | None) -> None:
+    def __init__(self, location: str, index_url: str | None, job_options: Mapping[str, str] | None = None) -> None:
         self.findings: list[Finding] = []
+        self._job_options = job_options
         self._storage = Storage(location)
         self._index_url = index_url
 
@@ -59,6 +62,8 @@ class TableCheckup:
     def _look_at(self, definition: TableDefinition) -> None:
         self.findings.extend(definition_findings(definition))
         self.findings.extend(disk_findings(self._storage))
+        if self._job_options is not None:
+            self.findings.extend(job_findings(definition, self._job_options))
         snapshot, records = self._look_at_state(definition)
         url = self._index_url or (definition.index_url if definition.settings else None)
         if url is None:

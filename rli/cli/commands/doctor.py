@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -12,7 +13,9 @@ from rich.text import Text
 from rli.cli.checkup.table import TableCheckup
 from rli.cli.options import IndexOption, JsonOption, add_command, is_store_url
 from rli.cli.output import FOUND, counted, out_console, report, with_table, without_controls
+from rli.errors import SettingsError
 from rli.findings import Finding, Verdict
+from rli.hudi.java_properties import parse_properties
 from rli.index.record.findings import index_findings
 from rli.urls import without_password
 
@@ -42,7 +45,13 @@ class Diagnosis:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    add_command(app, doctor, "rli doctor trips", "rli doctor lmdb:///data/idx/trips", "rli doctor trips --json")
+    add_command(
+        app,
+        doctor,
+        "rli doctor trips",
+        "rli doctor lmdb:///data/idx/trips",
+        "rli doctor trips --hudi-options job.properties",
+    )
 
 
 def doctor(
@@ -51,6 +60,16 @@ def doctor(
         typer.Argument(metavar="URL|TABLE", help="Store URL of an index, or folder of a table.", show_default=False),
     ],
     index: IndexOption = None,
+    hudi_options: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Properties file with the options of a job of Hudi that writes the table beside rli: check them, too.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a store, or a table with its index, and advise on each problem.
@@ -58,12 +77,22 @@ def doctor(
     Writes only a test record into the store, and removes it again. Exit status 1 if there is a problem.
     """
     is_store = is_store_url(target)
-    findings = tuple(index_findings(target) if is_store else map(_named(target), TableCheckup(target, index).run()))
+    if is_store and hudi_options is not None:
+        raise SettingsError("--hudi-options is for a table", remedy="name the folder of the table")
+    checkup = TableCheckup(target, index, None if hudi_options is None else _properties(hudi_options))
+    findings = tuple(index_findings(target) if is_store else map(_named(target), checkup.run()))
     counts = [sum(found.verdict is verdict for found in findings) for verdict in (Verdict.PROBLEM, Verdict.WARNING)]
     diagnosis = Diagnosis(without_password(target), counts[0], counts[1], findings)
     report(diagnosis, as_json=as_json, render=lambda: _print(diagnosis))
     if diagnosis.problems:
         raise typer.Exit(FOUND)
+
+
+def _properties(path: Path) -> dict[str, str]:
+    try:
+        return parse_properties(path.read_bytes())
+    except ValueError as error:
+        raise SettingsError(f"not a properties file: {path}: {error}", remedy="write KEY=VALUE lines") from error
 
 
 def _named(table: str) -> Callable[[Finding], Finding]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from rli.coordination.contract import Held, LeaseHolder, NewLife
+from rli.coordination.contract import Held, HudiLock, LeaseHolder, NewLife
 from rli.coordination.lease import HeldLease, RecordWatch, TableLease
 from rli.coordination.locks.contract import HeldLock, SharedLock
 from rli.errors import LeaseBusyError, RliError
@@ -56,17 +56,21 @@ class LockedLease:
 
         Raises:
             LeaseBusyError: one of them was not free in that time.
-            UnsupportedTableError: rli does not honour the lock that the table's properties name, or another writer does not.
+            UnsupportedTableError: with the lock: rli does not honour the one that the table's properties name, or another writer
+                does not.
         """
         deadline = time.monotonic() + patience
-        with self._lease.hold(holder, patience=patience) as lease:
+
+        def begin_to_wait() -> _Wait | None:
             # Behind the lease: a process that gives the table another lock holds the lease, so the lock cannot change now.
             lock = self._present_lock()
             if lock is None:
-                yield lease
-                return
+                return None
             self._require_safe()
-            both = _HeldBoth(lease, lambda: _Wait(lock, lease.require_held, holder, deadline))
+            return _Wait(lock, lease.require_held, holder, deadline)
+
+        with self._lease.hold(holder, patience=patience) as lease:
+            both = _HeldBoth(lease, begin_to_wait)
             if is_unlocked:
                 yield both
                 return
@@ -97,7 +101,7 @@ class LockedLease:
 class _HeldBoth:
     """The lease, and from time to time the lock; ``rli.coordination.contract.Held`` says what each method promises."""
 
-    def __init__(self, lease: HeldLease, begin_to_wait: Callable[[], _Wait]) -> None:
+    def __init__(self, lease: HeldLease, begin_to_wait: Callable[[], _Wait | None]) -> None:
         self._lease = lease
         self._begin_to_wait = begin_to_wait
         self._lock: HeldLock | None = None
@@ -120,11 +124,15 @@ class _HeldBoth:
         self._lease.leave_to_successor()
 
     @contextmanager
-    def locked(self, *, is_tentative: bool = False) -> Iterator[HeldLock]:
+    def locked(self, *, is_tentative: bool = False) -> Iterator[HudiLock]:
         if self._lock is not None:
             yield self._lock
             return
         wait = self._begin_to_wait()
+        if wait is None:
+            with self._lease.locked() as nothing:
+                yield nothing
+            return
         self._lock = wait.tentative() if is_tentative else wait.settled()
         try:
             yield self._lock

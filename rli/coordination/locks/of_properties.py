@@ -53,6 +53,20 @@ def require_usable_lock(storage: Storage, raw: Mapping[str, str]) -> None:
         _lock(storage, settings, _NEW_TABLE)
 
 
+def is_usable_lock(storage: Storage, raw: Mapping[str, str]) -> bool:
+    """Whether rli takes the lock that the properties of a table name, if they name one.
+
+    Args:
+        storage: of the table.
+        raw: its properties.
+    """
+    try:
+        require_usable_lock(storage, raw)
+    except UnsupportedTableError:
+        return False
+    return True
+
+
 def _lock(storage: Storage, settings: LockSettings, table_id: str) -> SharedLock:
     match settings:
         case FileLockSettings():
