@@ -20,6 +20,8 @@ from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slice_reader import FileSliceReader, only_base_file
 from rli.view.file_slices import FileSlice
+from rli.view.merging.known_merges import KnownMerges
+from rli.view.slice_readers import SliceReaders
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import verified_snapshot
 
@@ -83,7 +85,8 @@ def _checked(snapshot: Snapshot, file_slice: FileSlice) -> tuple[FileSlice, Sequ
 
 def _problems_of(snapshot: Snapshot, file_slice: FileSlice) -> Iterator[str]:
     if file_slice.logs:
-        with snapshot.reader(file_slice) as merged:
+        # Nothing is known: all is read.
+        with SliceReaders(snapshot.table, snapshot.schema).open(file_slice, KnownMerges()) as merged:
             for _ in merged.batches(with_meta_columns(snapshot.schema or pa.schema([]))):
                 pass
     if file_slice.base is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -56,6 +56,11 @@ class KeyColumns:
             )
         fields = [records.field(name) for name in properties.record_key_fields]
         return cls(pa.schema(fields), table.key_generator, frozenset())
+
+    def within(self, schema: pa.Schema) -> KeyColumns:
+        """The same keys, in a column of a schema if one of them holds the keys: then no other column is read."""
+        copy = next((one for one in schema if one.name in self.copies and pa.types.is_string(one.type)), None)
+        return self if copy is None else replace(self, schema=pa.schema([copy]))
 
     @property
     def ordered_as_keys(self) -> str | None:

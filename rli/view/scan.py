@@ -15,6 +15,7 @@ from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
 from rli.hudi.partition_values import with_values_left_out
 from rli.model import FileGroupId
+from rli.tasks import InThreads
 from rli.view.definition import TableDefinition
 from rli.view.explanation import ScanExplanation, explained
 from rli.view.file_slice_reader import dataset_of, only_base_file, require_readable
@@ -60,13 +61,13 @@ class SnapshotScan:
         """All records; raises as ``Scan.to_table``."""
         live = self._live()
         if self.filter is not None or not live or any(one.logs for one in live):
-            return pa.Table.from_batches(self._batches(), self.schema)
+            return pa.Table.from_batches(self._batches(is_stream=False), self.schema)
         with self._naming_broken_files(live):
             return self._dataset(self._whole(live)).to_table(columns=self.schema.names)
 
     def to_batches(self) -> pa.RecordBatchReader:
         """The records batch by batch, so that only a few batches are in memory. The reader raises as ``to_table``."""
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches(is_stream=True))
 
     def files(self) -> list[str]:
         """The base files that may hold such records, in order; see ``Scan.files``."""
@@ -103,7 +104,7 @@ class SnapshotScan:
                 passing = found if self.filter is None else found.filter(self.filter.mask(found))
                 yield from passing.select(self.schema.names).to_batches()
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self, *, is_stream: bool) -> Iterator[pa.RecordBatch]:
         live = self._live()
         with self._naming_broken_files(live):
             if self.filter is None:
@@ -114,8 +115,16 @@ class SnapshotScan:
                 for some in self._selection(self.filter).among(live):
                     yield from self._passing([one.fragment for one in some if one.fragment is not None], self.filter)
                     chosen += [one.file_slice for one in some if one.fragment is None]
-            for file_slice in chosen:
-                yield from self.merged(file_slice)
+            yield from self._merged_in_turn(chosen) if is_stream else self._merged_at_once(chosen)
+
+    def _merged_in_turn(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
+        for file_slice in slices:
+            yield from self.merged(file_slice)
+
+    def _merged_at_once(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
+        """The same, by several threads: all is in memory in the end."""
+        for batches in InThreads().run(lambda file_slice: list(self.merged(file_slice)), slices):
+            yield from batches
 
     def _passing(self, fragments: Sequence[Any], passes: Filter) -> Iterator[pa.RecordBatch]:
         """The records of some fragments that pass a filter.

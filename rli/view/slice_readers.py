@@ -11,6 +11,7 @@ from rli.view.definition import TableDefinition
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice
 from rli.view.key_columns import KeyColumns
+from rli.view.merging.known_merges import OF_PROCESS, KnownMerges
 from rli.view.merging.merged_reader import MergedReader, MergedTable
 from rli.view.merging.rules import MergeRules
 from rli.view.slice_reader import SliceReader
@@ -28,8 +29,12 @@ class SliceReaders:
     table: TableDefinition
     schema: pa.Schema | None
 
-    def open(self, file_slice: FileSlice) -> SliceReader:
+    def open(self, file_slice: FileSlice, known: KnownMerges = OF_PROCESS) -> SliceReader:
         """Opens a file slice.
+
+        Args:
+            file_slice: the slice.
+            known: what is known of log files that were read before: they are not read again as far as that tells.
 
         Raises:
             CorruptTableError: a file is missing or damaged.
@@ -40,7 +45,7 @@ class SliceReaders:
             return FileSliceReader(storage, file_slice)
         schema = with_meta_columns(self.schema or pa.schema([]))
         rules = MergeRules.of(self.table.properties)
-        return MergedReader(MergedTable(storage, rules, schema, self.key_columns), file_slice)
+        return MergedReader(MergedTable(storage, rules, schema, self.key_columns, known), file_slice)
 
     def key_columns(self, stored: pa.Schema) -> KeyColumns:
         """As ``KeyColumns.of``."""

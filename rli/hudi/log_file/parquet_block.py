@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -20,6 +20,10 @@ _CODEC: Final = "gzip"
 """Hudi's default for log blocks, and its default for base files."""
 
 _BATCH_ROWS: Final = 32_768
+"""Of a block with no more rows, all columns are decoded by the calling thread: others cost more than they gain."""
+
+_READ_AT_ONCE: Final = 8 << 20
+"""Bytes of a block that is read whole, and not column by column."""
 
 
 def parquet_block(instant: str, records: Iterable[pa.RecordBatch], schema: str, compression: str = _CODEC) -> bytes:
@@ -49,11 +53,14 @@ def parquet_block(instant: str, records: Iterable[pa.RecordBatch], schema: str, 
     return encode_block(BlockKind.PARQUET, {Header.INSTANT: instant, Header.SCHEMA: schema}, content.getvalue())
 
 
-def parquet_records(block: LogBlock) -> Iterator[pa.RecordBatch]:
+def parquet_records(
+    block: LogBlock, wanted: Callable[[pa.Schema], Sequence[str]] | None = None
+) -> Iterator[pa.RecordBatch]:
     """The records of a block, in its order.
 
     Args:
         block: of the kind ``PARQUET``.
+        wanted: names the columns to read, of those that the block has; by default all are read. At least one is.
 
     Yields:
         Batches of at most 32,768 records with the columns of the file.
@@ -62,7 +69,16 @@ def parquet_records(block: LogBlock) -> Iterator[pa.RecordBatch]:
         CorruptTableError: the content is damaged.
     """
     try:
-        with pq.ParquetFile(block.open(), page_checksum_verification=True) as file:
-            yield from file.iter_batches(batch_size=_BATCH_ROWS)
+        source = pa.BufferReader(block.content()) if block.size <= _READ_AT_ONCE else block.open()
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            stored = file.schema_arrow
+            names = stored.names if wanted is None else [name for name in wanted(stored) if name in stored.names]
+            # Each column once, and one in any case: without one, nothing would say how many records there are.
+            columns = [name for name in stored.names if name in names] or stored.names[:1]
+            if file.metadata.num_rows <= _BATCH_ROWS:
+                # An iterator takes longer for few rows.
+                yield from file.read(columns=columns, use_threads=False).combine_chunks().to_batches()
+            else:
+                yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise damaged(f"a block of records cannot be read as Parquet ({error})") from error

@@ -36,6 +36,11 @@ class DataBlock:
     block: LogBlock
 
     @property
+    def identity(self) -> tuple[str, int, int, str]:
+        """What tells the block from all others of its table: no other one has ever stood there."""
+        return self.path, self.block.place, self.block.size, self.instant
+
+    @property
     def replaced(self) -> frozenset[str]:
         """The instants whose blocks a log compaction has put together in this block."""
         listed = self.block.headers.get(Header.COMPACTED_INSTANTS, "")

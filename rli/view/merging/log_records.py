@@ -19,7 +19,8 @@ from rli.hudi.log_file.parquet_block import parquet_records
 from rli.hudi.meta_columns import IS_DELETED
 from rli.hudi.schema import conform
 from rli.view.key_columns import KeyColumns
-from rli.view.merging.latest_changes import NO_RECORD, changes
+from rli.view.merging.known_merges import Changes, KnownMerges
+from rli.view.merging.latest_changes import NO_RECORD, POSITION, changes
 from rli.view.merging.log_blocks import DataBlock
 from rli.view.merging.ordering import comparable, require_known
 
@@ -37,15 +38,23 @@ class LogRecords:
 
     Attributes:
         blocks: the blocks that count, in order.
+        table: where the table is: what is known of a block is known of that table's.
         schema: of the records that are wanted.
         keys_of: where the keys stand in records of a schema.
         ordering: the ordering column with its type in the table; None if the last change of a key always counts.
+        known: the changes of blocks that were read before.
+        takes_all: whether most records will be taken, so that the first pass reads them whole.
+        records: number of records of each block; the first pass tells it.
     """
 
     blocks: Sequence[DataBlock]
+    table: str
     schema: pa.Schema
     keys_of: Callable[[pa.Schema], KeyColumns]
     ordering: pa.Field | None
+    known: KnownMerges
+    takes_all: bool
+    records: tuple[int, ...] = ()
     _held: dict[int, list[pa.Table]] = field(default_factory=dict)
     _bytes: int = 0
 
@@ -56,33 +65,60 @@ class LogRecords:
             CorruptTableError: a block is damaged.
             UnsupportedTableError: a block has records that rli does not merge.
         """
-        position = 0
+        counts = list[int]()
         for number, one in enumerate(self.blocks):
-            if one.block.kind is BlockKind.DELETE:
-                yield from map(self._deletes, deleted_records(one.block))
-                continue
-            for batch in self._records(one):
-                yield self._updates(batch, position, one)
-                position += batch.num_rows
-                self._hold(number, batch)
+            found = self._changes_of(number, one)
+            if found.rows.num_rows:
+                yield _moved(found.rows, sum(counts))
+            counts.append(found.records)
+        self.records = tuple(counts)
 
     def take(self, positions: NDArray[np.int64]) -> Iterator[pa.Table]:
-        """The records at some positions (in rising order), made to fit the schema."""
-        start = 0
-        for number, one in enumerate(self.blocks):
-            if one.block.kind is BlockKind.DELETE:
+        """The records at some positions (in rising order), made to fit the schema: reads only the blocks that hold one."""
+        first = 0
+        for number, (one, count) in enumerate(zip(self.blocks, self.records, strict=True)):
+            inside = positions[np.searchsorted(positions, first) : np.searchsorted(positions, first + count)] - first
+            first += count
+            if not len(inside):
                 continue
-            held = self._held.get(number)
-            for batch in map(self._fitting, self._records(one)) if held is None else held:
-                inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + len(batch))]
-                if len(inside):
-                    yield batch.take(pa.array(inside - start))
+            held, start = self._held.get(number), 0
+            for batch in map(self._fitting, self._read(one, lambda _: self.schema.names)) if held is None else held:
+                some = inside[np.searchsorted(inside, start) : np.searchsorted(inside, start + batch.num_rows)]
+                if len(some):
+                    yield batch.take(pa.array(some - start))
                 start += batch.num_rows
 
-    def _records(self, one: DataBlock) -> Iterator[pa.Table]:
-        read = avro_records if one.block.kind is BlockKind.AVRO else parquet_records
-        for batch in read(one.block):
+    def _changes_of(self, number: int, one: DataBlock) -> Changes:
+        """The changes of a block, with positions that count from its first record."""
+        key = (self.table, one.identity, str(self.ordering))
+        found = self.known.blocks.get(key)
+        if found is not None:
+            return found
+        some, count = list[pa.Table](), 0
+        if one.block.kind is BlockKind.DELETE:
+            some += map(self._deletes, deleted_records(one.block))
+        else:
+            for batch in self._read(one, self._wanted if self.takes_all else self._of_changes):
+                some.append(self._updates(batch, count, one))
+                count += batch.num_rows
+                if self.takes_all:
+                    self._hold(number, batch)
+        found = Changes(count, pa.concat_tables(some) if some else pa.table({}))
+        self.known.blocks.keep(key, found)
+        return found
+
+    def _read(self, one: DataBlock, wanted: Callable[[pa.Schema], Sequence[str]]) -> Iterator[pa.Table]:
+        is_avro = one.block.kind is BlockKind.AVRO
+        for batch in avro_records(one.block) if is_avro else parquet_records(one.block, wanted):
             yield pa.Table.from_batches([batch])
+
+    def _of_changes(self, stored: pa.Schema) -> Sequence[str]:
+        """The columns of a block's records that tell the changes."""
+        ordering = [] if self.ordering is None else [self.ordering.name]
+        return [*self.keys_of(stored).schema.names, *ordering, IS_DELETED, _OPERATION]
+
+    def _wanted(self, stored: pa.Schema) -> Sequence[str]:
+        return [*self.schema.names, *self._of_changes(stored)]
 
     def _fitting(self, batch: pa.Table) -> pa.Table:
         return conform(batch, self.schema)
@@ -131,6 +167,15 @@ class LogRecords:
         return changes(
             deleted[RECORD_KEY], comparable(fitting[0].combine_chunks()), always, positions, of_records=False
         )
+
+
+def _moved(rows: pa.Table, records: int) -> pa.Table:
+    """Changes of a block behind others that have so many records."""
+    if not records:
+        return rows
+    positions = rows[POSITION].to_numpy()
+    moved = pa.array(np.where(positions == NO_RECORD, NO_RECORD, positions + records))
+    return rows.set_column(rows.schema.get_field_index(POSITION), POSITION, moved)
 
 
 def _always(values: pa.Array) -> NDArray[np.bool_]:

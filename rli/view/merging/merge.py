@@ -84,6 +84,6 @@ class Merge:
         return kept
 
     def added(self) -> NDArray[np.int64]:
-        """Positions of the records of log files that are new or replace others, in rising order."""
+        """Positions of the records of log files that are new or replace others, in rising order, shape (n,)."""
         positions = self.latest[POSITION].to_numpy()
         return np.sort(positions[~self._lost & (positions != NO_RECORD)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -20,6 +20,7 @@ from rli.storage import Storage
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.key_columns import KeyColumns
+from rli.view.merging.known_merges import KnownMerges, MergedRows
 from rli.view.merging.log_blocks import DataBlock, data_blocks
 from rli.view.merging.log_records import LogRecords
 from rli.view.merging.merge import Merge
@@ -38,12 +39,14 @@ class MergedTable:
         rules: of the merge.
         schema: of the records, with meta columns.
         key_columns: where the keys of records with a stored schema stand.
+        known: what is known of blocks and slices that were merged before.
     """
 
     storage: Storage
     rules: MergeRules
     schema: pa.Schema
     key_columns: Callable[[pa.Schema], KeyColumns]
+    known: KnownMerges
 
     @property
     def ordering(self) -> pa.Field | None:
@@ -69,6 +72,7 @@ class MergedReader:
     def __init__(self, table: MergedTable, file_slice: FileSlice) -> None:
         self._table = table
         self._slice = file_slice
+        self._rows: MergedRows | None = None
         with ExitStack() as opened:
             self._blocks = self._open_logs(opened)
             self._base = self._open_base(opened)
@@ -95,8 +99,8 @@ class MergedReader:
     @property
     def rows(self) -> int:
         """Records in the slice; the keys are read for it."""
-        first = self._table.schema.field(0)
-        return sum(batch.num_rows for batch in self.batches(pa.schema([first])))
+        merged = self._merged_rows()
+        return (0 if self._base is None else self._base.rows - len(merged.gone)) + len(merged.added)
 
     @property
     def has_few_rows(self) -> bool:
@@ -137,21 +141,58 @@ class MergedReader:
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The merged records in batches, made to fit ``schema``: first those of the base file, then those of log files."""
+        known = self._known_rows()
+        if known is None:
+            yield from self._merged(schema)
+            return
+        start = 0
+        for batch in () if self._base is None else self._base.batches(schema):
+            kept = known.kept(start, batch.num_rows)
+            yield batch if kept is None else batch.filter(pa.array(kept))
+            start += batch.num_rows
+        yield from self._logs(schema, records=known.records).take(known.added)
+
+    def _merged(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """As ``batches``, of a slice that is merged for the first time."""
         logs = self._logs(schema)
         merge = Merge.of(logs, None)
+        gone, start = [np.empty(0, np.int64)], 0
         if self._base is not None:
-            columns = self._table.key_columns(self._base.schema)
+            columns = self._table.key_columns(self._base.schema).within(schema)
             needed = self._needed(schema, columns)
             for batch in _put_together(self._base.batches(needed), merge.keys):
                 kept = merge.kept(columns.keys_of(_only(batch, columns.schema)), self._ordering_of(batch))
-                yield _only(batch.filter(pa.array(kept)), schema)
-        yield from logs.take(merge.added())
+                gone.append(start + np.flatnonzero(~kept))
+                start += batch.num_rows
+                found = _only(batch, schema)
+                yield found if not len(gone[-1]) else found.filter(pa.array(kept))
+        found = MergedRows(np.concatenate(gone), merge.added(), logs.records)
+        self._rows = found
+        self._table.known.slices.keep(self._identity, found)
+        yield from logs.take(found.added)
+
+    def _merged_rows(self) -> MergedRows:
+        """Which records the merge gives; the keys are read for it, unless it is known."""
+        while (found := self._known_rows()) is None:
+            for _ in self._merged(pa.schema([self._table.schema.field(0)])):
+                pass
+        return found
+
+    def _known_rows(self) -> MergedRows | None:
+        return self._table.known.slices.get(self._identity) if self._rows is None else self._rows
+
+    @property
+    def _identity(self) -> Hashable:
+        """What tells the slice from all others, and the merge of its records from that by other columns."""
+        base = None if self._slice.base is None else (self._slice.base.path, self._slice.base.size)
+        blocks = tuple(one.identity for one in self._blocks)
+        return self._table.storage.location, base, blocks, str(self._table.ordering)
 
     def find(
         self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema
     ) -> Iterator[tuple[pa.Array, pa.Table]]:
         """The merged records of some distinct keys: those of the base file are read as ``FileSliceReader.find`` reads them."""
-        logs = self._logs(self._needed(schema, columns))
+        logs = self._logs(self._needed(schema, columns), takes_all=False)
         merge = Merge.of(logs, record_keys)
         if self._base is not None:
             for keys, batch in self._base.find(record_keys, columns, self._needed(schema, columns)):
@@ -162,13 +203,13 @@ class MergedReader:
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
         """The merged records at some positions (in rising order), made to fit ``schema``."""
-        start = 0
-        for batch in self.batches(schema):
-            end = start + batch.num_rows
-            inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, end)]
-            if len(inside):
-                yield batch.take(pa.array(inside - start))
-            start = end
+        merged, of_base = self._merged_rows(), 0
+        if self._base is not None:
+            of_base = self._base.rows - len(merged.gone)
+            inside = positions[: np.searchsorted(positions, of_base)]
+            yield from self._base.records_at(merged.rows_of_base(inside), schema)
+        added = merged.added[positions[np.searchsorted(positions, of_base) :] - of_base]
+        yield from self._logs(schema, records=merged.records).take(added)
 
     def close(self) -> None:
         """Close the files."""
@@ -180,8 +221,10 @@ class MergedReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _logs(self, schema: pa.Schema) -> LogRecords:
-        return LogRecords(self._blocks, schema, self._table.key_columns, self._table.ordering)
+    def _logs(self, schema: pa.Schema, *, takes_all: bool = True, records: tuple[int, ...] = ()) -> LogRecords:
+        table = self._table
+        location, known = table.storage.location, table.known
+        return LogRecords(self._blocks, location, schema, table.key_columns, table.ordering, known, takes_all, records)
 
     def _needed(self, schema: pa.Schema, columns: KeyColumns) -> pa.Schema:
         """The wanted columns, those of the keys, and that of ordering values."""

@@ -26,6 +26,7 @@ from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.view.file_slices import DataFile, FileSlice, SeenInstants
 from rli.view.key_columns import KeyColumns
+from rli.view.merging.known_merges import KnownMerges
 from rli.view.merging.merged_reader import MergedReader, MergedTable
 from rli.view.merging.rules import MergeRules
 from tests.support.soak import FACTOR
@@ -169,7 +170,7 @@ def encoded(block: Block) -> bytes:
     return write(time, [batch(block.changes)], schema)
 
 
-def reader_of(folder: Path, given: Slice) -> MergedReader:
+def reader_of(folder: Path, given: Slice, known: KnownMerges) -> MergedReader:
     logs = []
     for number, blocks in enumerate(given.files, 1):
         name = f".f-0_{BASE}.log.{number}_0-0-0"
@@ -184,7 +185,7 @@ def reader_of(folder: Path, given: Slice) -> MergedReader:
         stored = DataFile(name, (folder / name).stat().st_size)
     completed = SeenInstants(frozenset(map(instant, given.seen)), BASE, None, frozenset())
     file_slice = FileSlice(GROUP, BASE, stored, tuple(logs), completed)
-    table = MergedTable(Storage(str(folder)), MergeRules(given.ordering), SCHEMA, lambda _: KEY_COLUMNS)
+    table = MergedTable(Storage(str(folder)), MergeRules(given.ordering), SCHEMA, lambda _: KEY_COLUMNS, known)
     return MergedReader(table, file_slice)
 
 
@@ -204,17 +205,38 @@ def found_in(tables: Sequence[pa.Table]) -> dict[str, tuple[int | None, str | No
 def test_merge_equals_a_plain_model(
     tmp_path_factory: pytest.TempPathFactory, given_slice: Slice, sought: list[str]
 ) -> None:
-    model = expected(given_slice)
-    with reader_of(tmp_path_factory.mktemp("slice"), given_slice) as reader:
-        read = list(reader.batches(SCHEMA))
-        assert found_in(read) == model
-        assert reader.rows == len(model)
-        parts = list(reader.find(pa.array(sought), KEY_COLUMNS, SCHEMA))
-        assert found_in([records for _, records in parts]) == {key: model[key] for key in sought if key in model}
-        assert all(part.to_pylist() == records[RECORD_KEY].to_pylist() for part, records in parts)
-        some = np.arange(0, len(model), 2)
-        at = [row for records in reader.records_at(some, SCHEMA) for row in records.to_pylist()]
-        assert at == [row for records in read for row in records.to_pylist()][::2]
+    model, folder, known = expected(given_slice), tmp_path_factory.mktemp("slice"), KnownMerges()
+    # The second reader knows the blocks, the third one the whole merge.
+    for begins_with_keys in (True, False, False):
+        with reader_of(folder, given_slice, known) as reader:
+            if begins_with_keys:
+                require_keys(reader, sought, model)
+                continue
+            read = list(reader.batches(SCHEMA))
+            assert found_in(read) == model
+            assert reader.rows == len(model)
+            require_keys(reader, sought, model)
+            some = np.arange(0, len(model), 2)
+            at = [row for records in reader.records_at(some, SCHEMA) for row in records.to_pylist()]
+            assert at == [row for records in read for row in records.to_pylist()][::2]
+
+
+def test_later_column_has_a_value_per_record(tmp_path: Path) -> None:
+    """Neither base file nor blocks have it, so nothing else tells how many records there are."""
+    rows, later = [Change("k1", 1, "x"), Change("k2", 1, "y")], pa.schema([pa.field("later", pa.int64())])
+    blocks = [Block("parquet", 1, (Change("k2", 2, "z"),)), Block("avro", 2, (Change("k3", 2, "z"),))]
+    given_slice, known = Slice(rows, [blocks], frozenset([1, 2]), "ts"), KnownMerges()
+    for _ in range(2):
+        with reader_of(tmp_path, given_slice, known) as reader:
+            assert reader.read_columns(later).num_rows == 3
+            at = [*reader.records_at(np.array([0, 2]), later)]
+            assert sum(records.num_rows for records in at) == 2
+
+
+def require_keys(reader: MergedReader, sought: list[str], model: dict[str, tuple[int | None, str | None]]) -> None:
+    parts = list(reader.find(pa.array(sought), KEY_COLUMNS, SCHEMA))
+    assert found_in([records for _, records in parts]) == {key: model[key] for key in sought if key in model}
+    assert all(part.to_pylist() == records[RECORD_KEY].to_pylist() for part, records in parts)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +264,7 @@ def test_records_without_ordering_are_refused(tmp_path: Path, stored: int | None
     block = Block("avro", 1, (Change("k1", None if stored else 7, "x"),))
     given_slice = Slice([Change("k1", stored, "y")], [[block]], frozenset([1]), "ts")
     with (
-        reader_of(tmp_path, given_slice) as reader,
+        reader_of(tmp_path, given_slice, KnownMerges()) as reader,
         pytest.raises(rli.UnsupportedTableError, match="no ordering value"),
     ):
         list(reader.batches(SCHEMA))
@@ -253,7 +275,7 @@ def test_blocks_of_other_commits_are_refused(tmp_path: Path) -> None:
     content = encoded(Block("avro", 1, (Change("k1", 1, "x"),)))
     (tmp_path / f".f-0_{BASE}.log.1_0-0-0").write_bytes(content)
     file = DataFile(f".f-0_{BASE}.log.1_0-0-0", len(content))
-    table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: KEY_COLUMNS)
+    table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: KEY_COLUMNS, KnownMerges())
     with pytest.raises(rli.UnsupportedTableError, match="other commits than its own"):
         MergedReader(table, FileSlice(GROUP, BASE, None, (file,)))
 
@@ -264,7 +286,7 @@ def test_cut_log_is_an_error(tmp_path: Path, cut: int) -> None:
     content: Any = encoded(Block("avro", 1, (Change("k1", 1, "x"),)))
     (tmp_path / ".f-0_1.log.1_0-0-0").write_bytes(content[:-cut])
     file = DataFile(".f-0_1.log.1_0-0-0", len(content))
-    table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: KEY_COLUMNS)
+    table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: KEY_COLUMNS, KnownMerges())
     for listed in (file, DataFile(file.path, len(content) - cut)):
         with pytest.raises(rli.CorruptTableError, match=r"log\.1_0-0-0"):
             MergedReader(table, FileSlice(GROUP, BASE, None, (listed,)))
