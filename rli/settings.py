@@ -34,6 +34,7 @@ DEFAULT_WRITE_ATTEMPTS: Final = 8
 DEFAULT_TOMBSTONES: Final = 7 * 24 * 3600
 
 _DELTA_COMMITS: Final = 15
+_LOG_FILES: Final = 100
 
 _DIGEST_KEY_BYTES: Final = 32
 _DIGEST_KEY: Final = re.compile(r"[0-9a-f]{64}")
@@ -148,6 +149,8 @@ class Maintenance(StoredSettings):
         clustering_inline_max_commits: after how many commits.
         compaction_inline_max_delta_commits: after how many deltacommits the log files of a merge-on-read table are merged into base
             files; None: not at all. Nothing is merged either where all other services are off.
+        compaction_inline_max_log_files: log files of a file group, beyond which a write to it merges them into its next base file; None:
+            there may be any number, as where all other services are off.
     """
 
     clean_automatic: bool = True
@@ -159,6 +162,7 @@ class Maintenance(StoredSettings):
     clustering_inline: bool = True
     clustering_inline_max_commits: Annotated[int, Field(ge=1)] = 30
     compaction_inline_max_delta_commits: Annotated[int, Field(ge=1)] | None = _DELTA_COMMITS
+    compaction_inline_max_log_files: Annotated[int, Field(ge=1)] | None = _LOG_FILES
 
     @classmethod
     def off(cls) -> Self:
@@ -221,8 +225,11 @@ class TableSettings(StoredSettings):
     def to_json(self) -> bytes:
         # Versions that know no other format read the settings of all other tables.
         unused: dict[str, Any] = {"log_format": True} if self.log_format == "parquet" else {}
-        if self.maintenance.compaction_inline_max_delta_commits == _DELTA_COMMITS:
-            unused["maintenance"] = {"compaction_inline_max_delta_commits"}
+        defaults = {
+            "compaction_inline_max_delta_commits": _DELTA_COMMITS,
+            "compaction_inline_max_log_files": _LOG_FILES,
+        }
+        unused["maintenance"] = {name for name, value in defaults.items() if getattr(self.maintenance, name) == value}
         return self.model_dump_json(indent=1, exclude=unused).encode()
 
     @field_validator("lease", mode="before")

@@ -60,6 +60,7 @@ class LogAppending:
         takes_new: whether records that are new in a file group may be appended: the index finds the file group of a key without
             looking into base files.
         compactions: file group → the instant of a compaction that is planned for it and has not completed.
+        most_logs: log files of a slice, beyond which a base file is written; None for any number.
     """
 
     readers: SliceReaders
@@ -70,6 +71,7 @@ class LogAppending:
     compression: str
     takes_new: bool
     compactions: Mapping[FileGroupId, str]
+    most_logs: int | None
 
     @classmethod
     def of(
@@ -103,6 +105,7 @@ class LogAppending:
             settings.compression,
             takes_new,
             compactions,
+            None if settings.maintenance.is_off else settings.maintenance.compaction_inline_max_log_files,
         )
 
     def may_append(self, base: FileSlice | None, reader: SliceReader | None, changes: NDArray[np.int8]) -> bool:
@@ -113,11 +116,15 @@ class LogAppending:
             reader: of the slice.
             changes: what the rows do, shape (n,).
         """
-        if base is None or reader is None:
+        if base is None or reader is None or self._is_deep(base):
             return False
         # A deleted record may be in the base file still, with a greater ordering value than a record that comes again.
         takes_new = self.takes_new and not (base.logs and reader.may_have_deletes)
         return takes_new or not _ADDS[changes].any()
+
+    def _is_deep(self, base: FileSlice) -> bool:
+        """Whether a slice has so many log files that none is added; a planned compaction will merge those of its slice."""
+        return self.most_logs is not None and len(base.logs) >= self.most_logs and base.group not in self.compactions
 
     def wins(self, plan: MergePlan, stored: pa.Table) -> bool:
         """Whether all readers give the records of a plan, if these are appended to the stored ones.

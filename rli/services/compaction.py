@@ -34,16 +34,18 @@ class CompactionChoice:
         least_share: bytes of log files for each byte of the base file, below which a slice is left alone. A slice without a base
             file is always taken.
         most_bytes: that one compaction reads, but always one slice; None for no limit.
+        opening: bytes for which each log file counts beside its own.
     """
 
     least_share: float = 0.0
     most_bytes: int | None = None
+    opening: int = 0
 
     def of(self, slices: Iterable[FileSlice]) -> list[FileSlice]:
         """The chosen ones, in the order of partitions and file groups."""
         deep = sorted(
-            (one for one in slices if one.logs and share_of_logs(one) >= self.least_share),
-            key=lambda one: (-share_of_logs(one), one.group),
+            (one for one in slices if one.logs and self._share(one) >= self.least_share),
+            key=lambda one: (-self._share(one), one.group),
         )
         sizes = accumulate(one.size for one in deep)
         taken = [
@@ -52,6 +54,11 @@ class CompactionChoice:
             if self.most_bytes is None or number == 0 or size <= self.most_bytes
         ]
         return sorted(taken, key=lambda one: one.group)
+
+    def _share(self, file_slice: FileSlice) -> float:
+        """What a reader has to do for the log files, for each byte of the base file; infinite without a base file."""
+        logs = sum(log.size + self.opening for log in file_slice.logs)
+        return logs / file_slice.base.size if file_slice.base is not None and file_slice.base.size else float("inf")
 
 
 def compaction_choice(least_share: float, most_bytes: int | None) -> CompactionChoice:
@@ -130,12 +137,6 @@ def with_compaction(
         read_bytes=done.read_bytes + sum(operation.read_bytes for operation in operations),
         written_bytes=done.written_bytes + written,
     )
-
-
-def share_of_logs(file_slice: FileSlice) -> float:
-    """Bytes of log files for each byte of the base file; infinite without a base file."""
-    logs = sum(log.size for log in file_slice.logs)
-    return logs / file_slice.base.size if file_slice.base is not None and file_slice.base.size else float("inf")
 
 
 def schedule_compaction(fence: Fence, choice: CompactionChoice) -> ScheduledCompaction:

@@ -164,6 +164,25 @@ def test_writers_compact_by_themselves(tmp_path: Path) -> None:
     assert rli.open_table(made.location).settings.maintenance.compaction_inline_max_delta_commits is None
 
 
+def test_deep_slices_get_a_base_file(tmp_path: Path) -> None:
+    """However seldom a compaction runs, a slice has no more log files than the limit."""
+    seldom = rli.Maintenance(compaction_inline_max_delta_commits=None, compaction_inline_max_log_files=2)
+    made = rli.create_table(
+        tmp_path / "own", record_key="id", ordering="ts", table_type="merge_on_read", maintenance=seldom
+    )
+    made.upsert(trips(20, 1))
+    files = [(made.upsert(trips(5, ts)).files_appended, made.delete([f"k1{ts}"]).files_appended) for ts in range(2, 5)]
+    assert files == [(1, 1), (0, 1), (1, 0)]
+    assert [key for key, _, _ in rows(made)] == sorted({f"k{one}" for one in range(20)} - {"k12", "k13", "k14"})
+    assert made.verify_index().agrees
+    # A slice with a planned compaction is merged by that.
+    made.upsert(trips(5, 8))
+    made.upsert(trips(5, 9))
+    assert made.schedule_compaction().log_files == 2
+    assert made.upsert(trips(5, 10)).files_appended == 1
+    assert made.compact().log_files == 2
+
+
 def test_rollback_passes_a_compaction(tmp_path: Path) -> None:
     made = rli.create_table(
         tmp_path / "own", record_key="id", ordering="ts", table_type="merge_on_read", maintenance=False
