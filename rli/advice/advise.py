@@ -1,4 +1,4 @@
-"""``rli.advise``: which kind of index suits a table, or files that are to become one."""
+"""``rli.advise``: which kind of index and which type suit a table, or files that are to become one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rli.arrow_tables import as_arrow_table
 from rli.errors import InvalidInputError, SettingsError, TableNotFoundError
 from rli.index.registry import is_kind
 from rli.index_urls import IndexUrl
-from rli.model import Scope
+from rli.model import Scope, TableType
 from rli.storage import Storage
 from rli.table.table import Table, opened_table
 from rli.urls import without_secrets
@@ -41,7 +41,7 @@ def advise(  # noqa: PLR0913  (all but the first are independent choices)
     storage_options: Mapping[str, str] | None = None,
     calibrate: bool = False,
 ) -> Advice:
-    """Which kind of index suits a table, by its statistics, a batch, and the measured rates of this machine.
+    """Which kind of index and which type suit a table, by its statistics, a batch, and the measured rates of this machine.
 
     Reads footers, commit metadata and some record keys; writes nothing but a cache of the rates, which are measured in a few
     seconds when they are first needed.
@@ -77,7 +77,7 @@ def advise(  # noqa: PLR0913  (all but the first are independent choices)
     keys, partitions = _columns(record_key), _columns(partition_by)
     if definition is None:
         source = _files(table_or_files, keys, partitions)
-        found = survey(source, records, None, is_table=False, index=None)
+        found = survey(source, records, None, table_type=None, index=None)
     elif keys or partitions:
         raise SettingsError(
             f"the table knows its columns: table={definition.location}", remedy="leave record_key and partition_by out"
@@ -92,7 +92,8 @@ def _table_surveyed(definition: TableDefinition, batch: pa.Table | None) -> Surv
     index = None if definition.settings is None else without_secrets(definition.settings.index_url)
 
     def surveyed(snapshot: Snapshot) -> Survey:
-        return survey(TableSource(snapshot), batch, commit_statistics(snapshot), is_table=True, index=index)
+        kept = TableType.COPY_ON_WRITE if definition.properties.is_copy_on_write else TableType.MERGE_ON_READ
+        return survey(TableSource(snapshot), batch, commit_statistics(snapshot), table_type=kept, index=index)
 
     return told_of_whole(definition, surveyed)
 

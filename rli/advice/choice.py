@@ -10,10 +10,11 @@ from typing import Final
 from rli.advice.calibration import LMDB, MEMORY, Calibration
 from rli.advice.model import CostModel, KindEstimate, grown
 from rli.advice.statistics import BatchStatistics, Survey, TableStatistics
+from rli.advice.table_type import type_for
 from rli.errors import SettingsError
 from rli.index.registry import index_kind, is_kind
 from rli.index_urls import IndexUrl
-from rli.model import Scope
+from rli.model import Scope, TableType
 from rli.services.metadata_births import FIRST_VERSION_OF_PARTITIONED_INDEX
 
 _GROWTH: Final = 10
@@ -54,6 +55,8 @@ class Advice:
         kinds: what each kind would cost, those that can be chosen first, the cheapest first.
         table, batch: what was read.
         reasons: why, in at most ten sentences.
+        table_type: of the table, as ``table_type=`` takes it.
+        reason_of_type: why.
     """
 
     choice: str
@@ -62,6 +65,8 @@ class Advice:
     table: TableStatistics
     batch: BatchStatistics
     reasons: tuple[str, ...]
+    table_type: TableType
+    reason_of_type: str
 
 
 def advised(found: Survey, rates: Calibration, needs: Needs) -> Advice:
@@ -81,7 +86,7 @@ def advised(found: Survey, rates: Calibration, needs: Needs) -> Advice:
         )
     later = _cheapest(_ranked(grown(found, _GROWTH), rates, needs, scope)) or chosen
     reasons = (*_facts(found), why_scope, *_why(found, needs, kinds, chosen, later))
-    return Advice(chosen.url, scope, tuple(kinds), found.table, found.batch, reasons)
+    return Advice(chosen.url, scope, tuple(kinds), found.table, found.batch, reasons, *type_for(found))
 
 
 def _ranked(found: Survey, rates: Calibration, needs: Needs, scope: Scope) -> list[KindEstimate]:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from rli.advice.sources import KEY, KEYED_SCHEMA, PARTITION, KeySource, StoredFile, evenly, within_rows
 from rli.codec.record_keys import encode
+from rli.model import TableType
 from rli.view.history import history
 from rli.view.snapshot import Snapshot
 
@@ -86,6 +87,7 @@ class TableStatistics:
         commits: None where there are none.
         version: of the table; of Parquet files, that of a new table.
         metadata_partitions: that its metadata table lists.
+        table_type: None where it is no table.
     """
 
     location: str
@@ -106,6 +108,7 @@ class TableStatistics:
     commits: CommitStatistics | None
     version: int
     metadata_partitions: tuple[str, ...] = ()
+    table_type: TableType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +199,12 @@ class Survey:
 
 
 def survey(
-    source: KeySource, batch: pa.Table | None, commits: CommitStatistics | None, *, is_table: bool, index: str | None
+    source: KeySource,
+    batch: pa.Table | None,
+    commits: CommitStatistics | None,
+    *,
+    table_type: TableType | None,
+    index: str | None,
 ) -> Survey:
     """Read what decides about the kind of index.
 
@@ -204,7 +212,7 @@ def survey(
         source: the table or the files.
         batch: records; None where the last commits stand for it.
         commits: of the table.
-        is_table: whether the source is a table.
+        table_type: None where the source is no table.
         index: URL of its index.
     """
     files = source.stored_files
@@ -217,7 +225,7 @@ def survey(
     count = max(1, len(keys))
     table = TableStatistics(
         location=source.location,
-        is_table=is_table,
+        is_table=table_type is not None,
         partition_by=source.partition_by,
         index=index,
         keys=source.rows,
@@ -234,6 +242,7 @@ def survey(
         commits=commits,
         version=source.version,
         metadata_partitions=source.metadata_partitions,
+        table_type=table_type,
     )
     if batch is not None:
         return Survey(table, _given(source, keyed, probed))

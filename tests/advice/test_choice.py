@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rli import Scope
+from rli import Scope, TableType
 from rli.advice.choice import Advice, Needs, advised
 from rli.advice.statistics import BatchStatistics, CommitStatistics, Reach, Survey, TableStatistics
 from rli.errors import SettingsError
@@ -72,6 +72,18 @@ def cost(advice: Advice, url: str) -> float:
 
 def url_of_record(advice: Advice) -> str:
     return next(kind.url for kind in advice.kinds if kind.url.startswith("lmdb:"))
+
+
+def test_log_files_for_scattered_changes() -> None:
+    scattered = advised(found(50_000_000, 10_000), RATES, Needs())
+    assert scattered.table_type is TableType.MERGE_ON_READ
+    assert "10,000 stored records for each" in scattered.reason_of_type
+    # Half of each file changes, or the files are small.
+    for keys, batch in ((50_000_000, 50_000_000), (100_000, 100)):
+        assert advised(found(keys, batch), RATES, Needs()).table_type is TableType.COPY_ON_WRITE
+    survey = found(50_000_000, 10_000)
+    today = replace(survey, table=replace(survey.table, table_type=TableType.COPY_ON_WRITE))
+    assert "--set merge-on-read" in advised(today, RATES, Needs()).reason_of_type
 
 
 def test_small_batch_needs_record_index() -> None:

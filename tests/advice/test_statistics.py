@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rli import Table, create_table
+from rli import Table, TableType, create_table
 from rli.advice.sources import ParquetSource, TableSource
 from rli.advice.statistics import Survey, commit_statistics, survey
 from rli.errors import InvalidInputError, SettingsError
@@ -39,7 +39,7 @@ def table(tmp_path: Path) -> Table:
 
 def surveyed(table: Table, batch: pa.Table | None = None) -> Survey:
     snapshot = Snapshot.now(opened_table(table).definition)
-    return survey(TableSource(snapshot), batch, commit_statistics(snapshot), is_table=True, index="simple:")
+    return survey(TableSource(snapshot), batch, commit_statistics(snapshot), table_type=TableType.COPY_ON_WRITE, index="simple:")
 
 
 def test_keys_and_files_of_a_table(table: Table) -> None:
@@ -128,7 +128,7 @@ def test_files_that_are_no_table(tmp_path: Path) -> None:
     paths = [str(tmp_path / f"{number}.parquet") for number in range(3)]
     source = ParquetSource("files", paths, ["id"], ["part"])
     batch = pa.concat_tables([records(range(150, 250)), records(range(1_000, 1_100))])
-    found = survey(source, batch, None, is_table=False, index=None)
+    found = survey(source, batch, None, table_type=None, index=None)
     assert (found.table.keys, found.table.partitions, found.table.files) == (600, 6, 6)
     assert (found.table.files_per_key, found.table.repeated) == (1, 0)
     assert (found.batch.known, found.batch.moved, found.batch.hit.files) == (0.5, 0, 2)
@@ -137,7 +137,7 @@ def test_files_that_are_no_table(tmp_path: Path) -> None:
 def test_files_without_partitions(tmp_path: Path) -> None:
     pq.write_table(records(range(100)), tmp_path / "a.parquet")
     source = ParquetSource("files", [str(tmp_path / "a.parquet")], ["id"], [])
-    found = survey(source, None, None, is_table=False, index=None)
+    found = survey(source, None, None, table_type=None, index=None)
     assert (found.table.keys, found.table.partitions, found.batch.origin) == (100, 1, "assumed")
 
 

@@ -95,7 +95,7 @@ def advise(
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure this machine again.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Advise which kind of index suits a table, and say why.
+    """Advise which kind of index and which type suit a table, and say why.
 
     Reads statistics of a table, or of Parquet files without a table, and of a batch. Estimates what an upsert costs with each
     kind of index at the rates of this machine. The first call measures these in a few seconds and keeps them in the user's
@@ -132,6 +132,8 @@ def _print(found: Advice, table: str) -> None:
     console.print(f"choose {found.choice}", soft_wrap=True, style="bold")
     for sentence in found.reasons:
         console.print(f"- {with_table(sentence, table)}", soft_wrap=True)
+    console.print(f"table type {found.table_type.replace('_', '-')}", soft_wrap=True, style="bold")
+    console.print(f"- {with_table(found.reason_of_type, table)}", soft_wrap=True)
     print_rows(_COLUMNS, [_row(kind) for kind in found.kinds], folded=["index", "why not"])
 
 
