@@ -39,7 +39,9 @@ def table(tmp_path: Path) -> Table:
 
 def surveyed(table: Table, batch: pa.Table | None = None) -> Survey:
     snapshot = Snapshot.now(opened_table(table).definition)
-    return survey(TableSource(snapshot), batch, commit_statistics(snapshot), table_type=TableType.COPY_ON_WRITE, index="simple:")
+    return survey(
+        TableSource(snapshot), batch, commit_statistics(snapshot), table_type=TableType.COPY_ON_WRITE, index="simple:"
+    )
 
 
 def test_keys_and_files_of_a_table(table: Table) -> None:
