@@ -85,3 +85,34 @@ def test_steps_of_a_table_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None
         write([("k8", 60, step, False)], {**compacting, "hoodie.cleaner.commits.retained": "1"})
     assert require_states(path, states)
     assert min(states) not in require_states(path, states)
+
+
+@newest_only
+def test_log_compactions_of_hudi(engine: HudiEngine, tmp_path: Path) -> None:
+    """Joined blocks count once. A file group with a pending plan takes log files, and is compacted by nobody else."""
+    path, given = tmp_path / "trips", options(engine, metadata=False)
+    engine.write(path, rows(*((f"k{number}", 1, "a", False) for number in range(9))), given, "overwrite")
+    joining = {"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.blocks.threshold": "2"}
+    for ts in (5, 4, 6):
+        changed = rows((f"k{ts}", 3, "late", False), ("k1", ts, str(ts), False), (f"k{ts - 3}", 9, "", ts == 6))
+        engine.write(path, changed, {**given, **(joining if ts == 6 else {})})
+    planned = [*path.rglob("*.logcompaction.requested")]
+    assert len(planned) == 1
+    require_equal(engine, path, is_read_by_rust=False)
+    engine.write(path, rows(("k2", 12, "z", False)), given)
+    require_equal(engine, path, is_read_by_rust=False)
+    expected, instant = versions(rli.open_table(path).read()), planned[0].name.partition(".")[0]
+    # As if its process had died before the first file.
+    for file in [
+        *path.rglob(f"{instant}*.deltacommit"),
+        *path.rglob(f"{instant}.*inflight"),
+        *path.rglob(f".*_{instant}.log*"),
+    ]:
+        file.unlink()
+    table = rli.open_table(path)
+    assert versions(table.read()) == expected
+    table.index.bootstrap("simple:")
+    table = rli.open_table(path)
+    assert table.upsert(rows(("k8", 20, "ours", False))).files_appended == 1
+    assert table.compact().file_groups == 0
+    require_equal(engine, path, is_read_by_rust=False)

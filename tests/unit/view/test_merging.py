@@ -221,7 +221,7 @@ def test_merge_equals_a_plain_model(
             assert at == [row for records in read for row in records.to_pylist()][::2]
 
 
-def test_later_column_has_a_value_per_record(tmp_path: Path) -> None:
+def test_later_column_counts_its_records(tmp_path: Path) -> None:
     """Neither base file nor blocks have it, so nothing else tells how many records there are."""
     rows, later = [Change("k1", 1, "x"), Change("k2", 1, "y")], pa.schema([pa.field("later", pa.int64())])
     blocks = [Block("parquet", 1, (Change("k2", 2, "z"),)), Block("avro", 2, (Change("k3", 2, "z"),))]
