@@ -7,7 +7,8 @@ table has changed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -18,7 +19,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.commit.published_write import PublishedWrite
 from rli.commit.ready_write import ReadyWrite
 from rli.commit.unique_values import require_unique
-from rli.coordination.contract import Held
+from rli.coordination.contract import Held, HudiLock
 from rli.errors import ConflictError, LeaseLostError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.lock_settings import is_lock_named
@@ -75,17 +76,27 @@ class LeasedWrite:
     def _published(self, prepared: PreparedWrite) -> PublishedWrite:
         ready = self._ready(prepared, prepared.files)
         for _ in range(_MOST_HOLDINGS):
-            with self._lease.locked(is_tentative=True) as lock:
+            with self._lease.locked(is_tentative=True) as lock, self._passing_over_its_loss(lock):
                 if ready.is_overtaken():
                     self._require_not_promoted()
                     # No commit follows until the lock is released.
                     ready = self._ready(prepared, ready.files)
-                if ready.publish(lock):
-                    return PublishedWrite(self._begun, ready.table, ready.accepted)
+                ready.publish(lock)
+                return PublishedWrite(self._begun, ready.table, ready.accepted)
         raise LeaseLostError(
             f"others took Hudi's lock each time that this writer had it: table={self._begun.table.location}",
             remedy="this writer is paused for too long, or its machine too busy: write again",
         )
+
+    @contextmanager
+    def _passing_over_its_loss(self, lock: HudiLock) -> Iterator[None]:
+        """A block that publishes the write. If it fails because the lock was lost, nobody can publish the draft any more."""
+        try:
+            yield
+        except LeaseLostError:
+            if _has(lock):
+                raise
+            self._begun.announced.retracted()
 
     def _require_not_promoted(self) -> None:
         """Raise ``ConflictError`` if files have come into the table already: a check would look for them elsewhere."""
@@ -137,6 +148,14 @@ class LeasedWrite:
             facts=CommitFacts.of_write(accepted.counts, effort, begun.instant, table.now()),
             deleted_keys=accepted.deleted_keys,
         )
+
+
+def _has(lock: HudiLock) -> bool:
+    try:
+        lock.require_held()
+    except LeaseLostError:
+        return False
+    return True
 
 
 def _require_pending(instant: str, timeline: Timeline) -> None:

@@ -59,17 +59,14 @@ class ReadyWrite:
         """Whether another engine has changed the table since the check."""
         return self.stamp is not None and TableStamp.of(self.table) != self.stamp
 
-    def publish(self, lock: HudiLock) -> bool:
-        """Bring the files into the table, and complete the instant.
-
-        It returns False if the lock was lost before the completion. Then nobody can publish the draft any more, and this method may
-        be called again.
+    def publish(self, lock: HudiLock) -> None:
+        """Bring the files into the table, and complete the instant; may be called again where the lock was lost before that.
 
         Args:
             lock: that this process holds.
 
         Raises:
-            LeaseLostError: another process took the lease over.
+            LeaseLostError: another process took the lease or the lock over; nothing is published.
             FileNotFoundError: a successor in the lease has removed files of the write, or retracted its draft.
             UndecidedCommitError: nobody knows yet whether the write is published.
         """
@@ -78,11 +75,12 @@ class ReadyWrite:
         self._promote()
         prepared = self._prepared()
         # The lock is asked last: whoever took it from this process finds no commit that comes later.
-        if not _is_held(lock):
-            self.begun.announced.retracted()
-            return False
+        if not lock.settle():
+            raise LeaseLostError(
+                f"another writer of the table removed Hudi's lock: table={self.table.location}", remedy="write again"
+            )
+        lock.require_held()
         self._complete(prepared)
-        return True
 
     def _promote(self) -> None:
         """Move the files of the write to where readers will look, once the instant has completed."""
@@ -162,12 +160,3 @@ class ReadyWrite:
                 remedy="look for the instant in `rli timeline TABLE` once the storage answers; a write with transaction= "
                 "may just be repeated",
             ) from error
-
-
-def _is_held(lock: HudiLock) -> bool:
-    """Whether this process has the lock for sure."""
-    try:
-        lock.require_held()
-        return lock.settle()
-    except LeaseLostError:
-        return False

@@ -126,23 +126,31 @@ def test_commit_beside_the_write_stands(tmp_path: Path, before_lock: list[Callab
     assert table.verify_index().agrees
 
 
+@pytest.mark.parametrize("is_prepared", [False, True])
 @pytest.mark.parametrize("metadata", [[], ["files", "record_index"]], ids=str)
-def test_lost_lock_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: list[str]) -> None:
+def test_lost_lock_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: list[str], *, is_prepared: bool
+) -> None:
     # A release of Hudi deletes the lock file of the next holder, and another writer of Hudi commits meanwhile.
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", lock="filesystem", metadata=metadata)
     table.upsert(ROWS)
     # Such a commit would be missing in the metadata table.
     prepare, left = Fence.prepare_commit, [None if metadata else commit_to_bring(table, IN_ANOTHER_CITY)]
 
-    def lose(*arguments: Any) -> PreparedCommit:
-        prepared = prepare(*arguments)
+    def lose() -> None:
         if left:
             Path(table.location, ".hoodie/lock").unlink()
             if (bring := left.pop()) is not None:
                 bring()
+
+    def prepare_and_lose(*arguments: Any) -> PreparedCommit:
+        if not is_prepared:
+            lose()
+        prepared = prepare(*arguments)
+        lose()
         return prepared
 
-    monkeypatch.setattr(Fence, "prepare_commit", lose)
+    monkeypatch.setattr(Fence, "prepare_commit", prepare_and_lose)
     assert table.upsert(INSERTED_BY_BOTH).inserted == 1
     assert {"a", "b", "c"} <= {*table.read(["id"])["id"].to_pylist()}
     assert table.verify_index().agrees
