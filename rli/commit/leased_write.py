@@ -65,8 +65,6 @@ class LeasedWrite:
         """
         try:
             self._begun.on_step(Step.LEASED)
-            # From here on, only a process that takes the lease over can roll this write back.
-            self._begun.announced.require_not_undone()
             return self._published(prepared)
         except FileNotFoundError:
             # Files are missing. A successor in the lease may have removed them.
@@ -109,7 +107,10 @@ class LeasedWrite:
     def _ready(self, prepared: PreparedWrite, listed: Sequence[str]) -> ReadyWrite:
         """The write checked, and its files in the table; the manifest lists ``listed`` so far."""
         table = self._begun.table
+        # Before the question: a writer of Hudi may roll this write back at any moment, and the stamp tells of a later rollback.
         stamp = TableStamp.of(table) if is_lock_named(table.properties.raw) else None
+        # From here on, of writers of rli only a process that takes the lease over can roll this write back.
+        self._begun.announced.require_not_undone()
         return self._checked(prepared, listed).made_ready(stamp)
 
     def _checked(self, prepared: PreparedWrite, listed: Sequence[str]) -> CheckedWrite:

@@ -158,19 +158,33 @@ def test_lost_lock_is_taken_again(
     assert not Path(table.location, ".hoodie/lock").exists()
 
 
+def roll_back_as_hudi(table: Table) -> None:
+    """Begin a rollback of the only pending write."""
+    meta = Path(table.location, ".hoodie")
+    [instant] = [file.name.partition(".")[0] for file in meta.glob("*.commit.requested")]
+    for file in meta.glob(f"{instant}*"):
+        file.unlink()
+    (meta / f"{int(instant) + 1}.rollback.requested").touch()
+
+
 def test_rollback_by_hudi_is_told(tmp_path: Path) -> None:
     table = locked(tmp_path)
-    meta = Path(table.location, ".hoodie")
 
     def roll_back(step: Step) -> None:
         if step is Step.WRITTEN:
-            [instant] = [file.name.partition(".")[0] for file in meta.glob("*.commit.requested")]
-            for file in meta.glob(f"{instant}*"):
-                file.unlink()
-            (meta / f"{int(instant) + 1}.rollback.requested").touch()
+            roll_back_as_hudi(table)
 
     with pytest.raises(LeaseLostError, match="another engine rolled this write back"):
         table.upsert(ROWS, on_step=roll_back)
+
+
+def test_rollback_behind_check_is_told(tmp_path: Path, before_lock: list[Callable[[], None]]) -> None:
+    table = locked(tmp_path)
+    before_lock.append(lambda: roll_back_as_hudi(table))
+    with pytest.raises(LeaseLostError, match="another engine rolled this write back"):
+        table.upsert(ROWS)
+    assert table.read().num_rows == 0
+    assert list(Path(table.location).glob("*/*.parquet")) == []
 
 
 @pytest.mark.parametrize(
