@@ -60,7 +60,8 @@ class LogAppending:
         takes_new: whether records that are new in a file group may be appended: the index finds the file group of a key without
             looking into base files.
         compactions: file group → the instant of a compaction that is planned for it and has not completed.
-        most_logs: log files of a slice, beyond which a base file is written; None for any number.
+        most_logs: log files of a slice, beyond which a base file is written, unless a compaction is planned for it; 0: base files are
+            written in any case; None for any number.
     """
 
     readers: SliceReaders
@@ -124,7 +125,9 @@ class LogAppending:
 
     def _is_deep(self, base: FileSlice) -> bool:
         """Whether a slice has so many log files that none is added; a planned compaction will merge those of its slice."""
-        return self.most_logs is not None and len(base.logs) >= self.most_logs and base.group not in self.compactions
+        if self.most_logs is None or len(base.logs) < self.most_logs:
+            return False
+        return self.most_logs == 0 or base.group not in self.compactions
 
     def wins(self, plan: MergePlan, stored: pa.Table) -> bool:
         """Whether all readers give the records of a plan, if these are appended to the stored ones.

@@ -65,24 +65,6 @@ def remedy_for_repeats(properties: TableProperties) -> str:
     return "delete these keys and insert their records again"
 
 
-def require_copy_on_write(properties: TableProperties, use: str) -> None:
-    """Pass a table whose records are in base files alone.
-
-    Args:
-        properties: of the table.
-        use: what rli does with such tables alone, such as "are written".
-
-    Raises:
-        UnsupportedTableError: the table is merge-on-read.
-    """
-    if not properties.is_copy_on_write:
-        raise UnsupportedTableError(
-            f"only copy-on-write tables {use}, this one keeps changes in log files: table={properties.name} "
-            f"type={properties.table_type}",
-            remedy="do it with Hudi, or copy its records into a copy-on-write table",
-        )
-
-
 def require_compactable(properties: TableProperties) -> None:
     """Pass a table whose log files rli merges into base files, as far as its properties tell.
 

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from rli import CorruptTableError, SettingsError, Table, create_table
+from rli import CorruptTableError, SettingsError, Table, TableType, create_table
 from rli.cli.app import app
 from tests.support.rows import sorted_rows
+from tests.support.table_types import of_both_types
 from tests.support.unshared_commits import write_at_once
 
 
@@ -20,15 +21,23 @@ def records(*rows: tuple[str, str, int]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(("id", "city", "ts"), row, strict=True)) for row in rows])
 
 
-def new_table(folder: Path, index: str | None = None) -> Table:
+def new_table(folder: Path, index: str | None = None, table_type: TableType = TableType.COPY_ON_WRITE) -> Table:
     return create_table(
-        folder / "t", record_key="id", partition_by="city", ordering="ts", small_file_size=0, index=index
+        folder / "t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        small_file_size=0,
+        index=index,
+        table_type=table_type,
     )
 
 
-def doubled(folder: Path, ours: int, theirs: int, index: str | None = None) -> Table:
+def doubled(
+    folder: Path, ours: int, theirs: int, index: str | None = None, table_type: TableType = TableType.COPY_ON_WRITE
+) -> Table:
     """A table with a key in two places, of the ordering values of both writers, beside other records."""
-    table = new_table(folder, index)
+    table = new_table(folder, index, table_type)
     table.upsert(records(("a", "Rome", 1), ("b", "Oslo", 1)))
     write_at_once(
         table,
@@ -39,8 +48,11 @@ def doubled(folder: Path, ours: int, theirs: int, index: str | None = None) -> T
 
 
 @pytest.mark.parametrize(("ours", "theirs", "kept"), [(2, 1, "Rome"), (1, 2, "Oslo"), (1, 1, "Oslo")])
-def test_the_greater_ordering_value_stays(tmp_path: Path, ours: int, theirs: int, kept: str) -> None:
-    table = doubled(tmp_path, ours, theirs)
+@of_both_types
+def test_the_greater_ordering_value_stays(
+    tmp_path: Path, ours: int, theirs: int, kept: str, table_type: TableType
+) -> None:
+    table = doubled(tmp_path, ours, theirs, table_type=table_type)
     assert not table.verify_index().agrees
     foretold = table.deduplicate(dry_run=True)
     assert (foretold.keys, foretold.records_removed, foretold.instant) == (1, 1, None)
@@ -117,6 +129,19 @@ def test_repeats_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     done = CliRunner().invoke(app, ["deduplicate", table.location, "--json"])
     assert json.loads(done.output)["records_removed"] == 1
     assert table.repair_index().agrees
+
+
+def test_records_in_log_files_count(tmp_path: Path) -> None:
+    table = doubled(tmp_path, 2, 1, "global-simple:", TableType.MERGE_ON_READ)
+    with pytest.raises(CorruptTableError, match="rli deduplicate"):
+        table.upsert(records(("k", "Oslo", 9)))
+    assert table.upsert(records(("m", "Rome", 9))).files_appended == 1
+    assert table.deduplicate().records_removed == 1
+    left = [("a", "Rome", 1), ("b", "Oslo", 1), ("h", "Oslo", 1), ("k", "Rome", 2), ("m", "Rome", 9)]
+    assert sorted_rows(table.read()) == sorted_rows(records(*left))
+    assert sorted_rows(table.read(query="read_optimized")) == sorted_rows(records(*left))
+    assert table.verify_index().agrees
+    assert table.upsert(records(("k", "Rome", 3))).files_appended == 1
 
 
 def test_moves_of_others_are_no_repeats(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -25,6 +25,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_basis import WriteBasis
 from rli.errors import SettingsError
 from rli.file_group import work_rows
+from rli.file_group.log_appends import LogAppending
 from rli.file_group.merge import newest_records
 from rli.file_group.work_rows import Change
 from rli.file_group.write_context import FileGroupTarget
@@ -32,7 +33,7 @@ from rli.file_group.writer import write_file_groups
 from rli.filters.filter import Filter
 from rli.hudi.file_names import new_file_id, new_write_token
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns
-from rli.hudi.table_features import require_copy_on_write, require_writable
+from rli.hudi.table_features import require_writable
 from rli.index.contract import TableIndex
 from rli.index.placing import PlacesRecords
 from rli.index.repeats import Repeats, find_repeats
@@ -95,10 +96,9 @@ def deduplicate(table: TableDefinition, index: TableIndex, engine: Engine, optio
 
     Raises:
         SettingsError: the index computes the file group of each record.
-        UnsupportedTableError: the table is not copy-on-write.
+        UnsupportedTableError: rli does not write such tables, or a compaction of a file group with such a key is pending.
     """
     require_writable(table.properties)
-    require_copy_on_write(table.properties, "are deduplicated")
     if isinstance(index, PlacesRecords):
         raise SettingsError(
             "the index computes the file group of each record, so that a record cannot be put elsewhere: "
@@ -152,13 +152,18 @@ class Deduplication:
         work = _Work.of(write, schema, chosen)
         # The record that stays was chosen before: no ordering value is compared.
         context = write.context(schema, is_flushed=engine.flushes_in_tasks)
-        context = replace(context, ordering_field=None, skips_unchanged=False)
+        # A delete in a log file would leave the second record of a key in a base file: Hudi merges the first one.
+        context = replace(context, ordering_field=None, skips_unchanged=False, appending=_never(context.appending))
         write.on_step(Step.RESOLVED)
         results = write_file_groups(context, work.targets, work.rows, work.counts) if work.targets else []
         write.on_step(Step.WRITTEN)
         removed = WriteCounts(deleted=sum(part.num_rows - stays.num_rows for stays, part in chosen))
         read = ReadSet(frozenset(target.group for target in work.targets))
         return PreparedWrite(results, schema, self.name, removed, read, is_flushed=engine.flushes_in_tasks)
+
+
+def _never(appending: LogAppending | None) -> LogAppending | None:
+    return None if appending is None else replace(appending, most_logs=0)
 
 
 @dataclass(frozen=True, slots=True)
