@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rli import ConflictError, LeasePlace, Step, Table, create_table, open_table
+from rli import ConflictError, LeasePlace, Step, Table, TableType, create_table, open_table
 from rli.table.table import opened_table
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Point, clients, history_of
@@ -36,6 +36,7 @@ from tests.support.object_store import ObjectStore
 from tests.support.requests import at_requests
 from tests.support.soak import EVERY_POINT
 from tests.support.table_model import upserted
+from tests.support.table_types import BOTH_TYPES, of_both_types
 from tests.support.tables import check_stored, records
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -48,7 +49,13 @@ PAUSED = Upsert((("a", "x", 5, 1.1), ("new", "y", 5, 1.2), ("b", "y", 5, 1.3)))
 RIVAL = Upsert((("a", "x", 6, 2.1), ("new", "z", 4, 2.2), ("c", "y", 6, 2.3)))
 
 
-def new_table(server: ObjectStore, index: str, lease: LeasePlace, lease_seconds: float = 30) -> Table:
+def new_table(
+    server: ObjectStore,
+    index: str,
+    lease: LeasePlace,
+    lease_seconds: float = 30,
+    table_type: TableType = TableType.COPY_ON_WRITE,
+) -> Table:
     return create_table(
         f"s3://{server.new_bucket()}/t",
         record_key="id",
@@ -58,6 +65,7 @@ def new_table(server: ObjectStore, index: str, lease: LeasePlace, lease_seconds:
         shards=3,
         lease=lease,
         lease_seconds=lease_seconds,
+        table_type=table_type,
         storage_options=server.options,
     )
 
@@ -65,13 +73,19 @@ def new_table(server: ObjectStore, index: str, lease: LeasePlace, lease_seconds:
 class Copies:
     """Copies of a table of two commits, each in a bucket of its own, with their indexes."""
 
-    def __init__(self, server: ObjectStore, folder: Path, metadata: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        server: ObjectStore,
+        folder: Path,
+        metadata: Sequence[str] = (),
+        table_type: TableType = TableType.COPY_ON_WRITE,
+    ) -> None:
         self._server = server
         self._folder = folder
         self._template = folder / "template"
         self._template.mkdir()
         self._numbers = count()
-        with new_table(server, index_url(self._template), LeasePlace.INDEX) as table:
+        with new_table(server, index_url(self._template), LeasePlace.INDEX, table_type=table_type) as table:
             table.upsert(records(*FIRST))
             table.upsert(records(*SECOND))
             if metadata:
@@ -90,6 +104,13 @@ def copies(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) 
     return Copies(object_store, tmp_path_factory.mktemp("copies"))
 
 
+@pytest.fixture(scope="module", params=BOTH_TYPES.values(), ids=BOTH_TYPES.keys())
+def copies_of_type(
+    request: pytest.FixtureRequest, object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory
+) -> Copies:
+    return Copies(object_store, tmp_path_factory.mktemp("copies"), table_type=request.param)
+
+
 @pytest.fixture(scope="module")
 def copies_with_metadata(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Copies:
     return Copies(object_store, tmp_path_factory.mktemp("copies"), ["files", "column_stats", "record_index"])
@@ -102,8 +123,8 @@ def indexes(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("step", "follow_up"), list(zip(Step, cycle(FOLLOW_UPS), strict=False)))
-def test_a_kill_at_a_step(copies: Copies, step: Step, follow_up: str) -> None:
-    folder = copies.make()
+def test_a_kill_at_a_step(copies_of_type: Copies, step: Step, follow_up: str) -> None:
+    folder = copies_of_type.make()
     assert was_killed(write_and_die_at_step, folder, "upsert", step, 1)
     took_effect = require_recovery(folder, "upsert", follow_up)
     assert took_effect == (step not in STEPS_BEFORE_PUBLICATION)
@@ -194,9 +215,12 @@ def other_index(table: Table, url: str) -> str:
     return url
 
 
+@of_both_types
 @pytest.mark.parametrize("lease", list(LeasePlace))
-def test_a_history_is_serialisable(object_store: ObjectStore, indexes: Iterator[str], lease: LeasePlace) -> None:
-    table = new_table(object_store, next(indexes), lease)
+def test_a_history_is_serialisable(
+    object_store: ObjectStore, indexes: Iterator[str], lease: LeasePlace, table_type: TableType
+) -> None:
+    table = new_table(object_store, next(indexes), lease, table_type=table_type)
     urls = [None, other_index(table, next(indexes))] if lease is LeasePlace.TABLE else [None]
     require_serialisable(table, SEED, urls)
 

@@ -102,12 +102,13 @@ class Remembered(Generic[Value]):
             return self._kept.get(key)
 
     def keep(self, key: Hashable, value: Value) -> None:
-        """Keep a value, and forget those that were not asked for longest."""
+        """Keep a value, unless it alone is too large, and forget those that were not asked for longest."""
+        size = value.nbytes + _BYTES_BESIDE
         with self._lock:
-            if key in self._kept:
+            if key in self._kept or size > self._most_bytes:
                 return
             self._kept[key] = value
-            self._bytes += value.nbytes + _BYTES_BESIDE
+            self._bytes += size
             while self._bytes > self._most_bytes:
                 _, forgotten = self._kept.popitem(last=False)
                 self._bytes -= forgotten.nbytes + _BYTES_BESIDE
