@@ -22,18 +22,20 @@ def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_advice_for_people(rli: Rli, trips: str) -> None:
     lines = rli("advise", trips).out.splitlines()
     assert lines[0].startswith("choose ")
-    reasons = [line for line in lines if line.startswith("- ")]
+    *reasons, of_type = [line for line in lines if line.startswith("- ")]
     assert 3 <= len(reasons) <= 10
     assert "3 keys" in reasons[0]
     assert reasons[-1].startswith(f"- Change to it: rli index migrate {trips} --to '")
     # In a pipe the table has a line for each kind, with tabs.
-    assert lines[len(reasons) + 1].split("\t")[0] == "index"
+    assert lines[len(reasons) + 1 :][:2] == ["table type copy-on-write", of_type]
+    assert lines[len(reasons) + 3].split("\t")[0] == "index"
     assert any(line.startswith("global-simple:\t") for line in lines)
 
 
 def test_advice_for_programs(rli: Rli, trips: str) -> None:
     found = rli("advise", trips, "--batch", "day2.csv", "--json").json
-    assert set(found) == {"choice", "scope", "kinds", "table", "batch", "reasons"}
+    assert set(found) == {"choice", "scope", "kinds", "table", "batch", "reasons", "table_type", "reason_of_type"}
+    assert found["table_type"] == "copy_on_write"
     assert found["table"]["keys"] == 3
     assert (found["batch"]["keys"], found["batch"]["known"]) == (2, 1)
     assert {"url", "scope", "tag_seconds", "index_bytes", "obstacles"} <= set(found["kinds"][0])
