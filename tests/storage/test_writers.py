@@ -104,7 +104,7 @@ def copies(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) 
     return Copies(object_store, tmp_path_factory.mktemp("copies"))
 
 
-@pytest.fixture(scope="module", params=BOTH_TYPES.values(), ids=BOTH_TYPES.keys())
+@pytest.fixture(scope="module", params=BOTH_TYPES.values(), ids=[*BOTH_TYPES])
 def copies_of_type(
     request: pytest.FixtureRequest, object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory
 ) -> Copies:
