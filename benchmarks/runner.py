@@ -26,6 +26,7 @@ NAMES: Final = (
     "log_file",
     "skipping",
     "metadata_upkeep",
+    "column_indexes",
     "metadata_indexes",
     "point_reads",
     "changes",

@@ -7,6 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from rli.filters.named_values import named_prefix
+from rli.filters.predicates import Predicate
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.record_index import located_keys
@@ -32,19 +34,30 @@ def sought_values(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
     return values.cast(pa.string()) if pa.types.is_integer(values.type) else index_form(values)
 
 
-def groups_with(reader: MetadataTableReader, partition: str, values: pa.Array) -> frozenset[FileGroupId] | None:
+def sought_prefix(predicate: Predicate, column: str, kind: pa.DataType) -> str | None:
+    """How all strings of a column begin that pass a filter; None if the index cannot be asked for that.
+
+    Args:
+        predicate: of the filter.
+        column: with the index.
+        kind: the type of the column in the table: other values than strings are not in the order of their forms.
+    """
+    return named_prefix(predicate, column) if pa.types.is_string(kind) else None
+
+
+def groups_with(reader: MetadataTableReader, partition: str, sought: pa.Array | str) -> frozenset[FileGroupId] | None:
     """The file groups that hold all records with one of some values; None if they are too many to look up.
 
     Args:
         reader: of the metadata table.
         partition: of the secondary index.
-        values: as ``sought_values`` gives them.
+        sought: values as ``sought_values`` gives them, or how values begin, as ``sought_prefix`` gives it.
 
     Raises:
         CorruptTableError: the metadata table is damaged.
     """
     found, count = list[pa.Array](), 0
-    for keys in _record_keys(reader, partition, values):
+    for keys in _record_keys(reader, partition, sought):
         found.append(keys)
         count += len(keys)
         if count > _MOST_RECORDS:
@@ -55,6 +68,7 @@ def groups_with(reader: MetadataTableReader, partition: str, values: pa.Array) -
     return frozenset(FileGroupId(path, file_id) for path, file_id in zip(*names, strict=True))
 
 
-def _record_keys(reader: MetadataTableReader, partition: str, values: pa.Array) -> Iterator[pa.Array]:
-    for cells in reader.entries_of(partition, values):
+def _record_keys(reader: MetadataTableReader, partition: str, sought: pa.Array | str) -> Iterator[pa.Array]:
+    is_prefix = isinstance(sought, str)
+    for cells in reader.entries_beginning(partition, sought) if is_prefix else reader.entries_of(partition, sought):
         yield record_keys_of(cells["key"])

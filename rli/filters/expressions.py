@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.filters.arrow_messages import SerialisedExpression
+from rli.filters.likes import begins_with
 from rli.filters.predicates import (
     FLIPPED,
     And,
@@ -188,6 +189,14 @@ def _is_nan(operand: _Operand) -> Predicate:
     return IsNan(operand.column) if isinstance(operand, _Field) else Unknown()
 
 
+def _starts_with(operand: _Operand, options: _Operand) -> Predicate:
+    if not isinstance(operand, _Field) or not isinstance(options, _Options):
+        return Unknown()
+    prefix, ignores_case = options.values["pattern"].as_py(), options.values["ignore_case"].as_py()
+    found = [] if ignores_case else begins_with(operand.column, prefix, pa.string())
+    return And(tuple(found)) if len(found) > 1 else Unknown()
+
+
 def _not(operand: _Operand) -> Predicate:
     return Not(_as_predicate(operand))
 
@@ -200,6 +209,7 @@ _CALLS: Final[dict[str, Callable[..., Predicate]]] = {
     "is_null": _is_null,
     "is_valid": _is_valid,
     "is_nan": _is_nan,
+    "starts_with": _starts_with,
     "equal": partial(_comparison, "=="),
     "not_equal": partial(_comparison, "!="),
     "less": partial(_comparison, "<"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.filters.predicates import Comparison, Constant, Predicate, all_of
+from rli.filters.predicates import Column, Comparison, Constant, Predicate, all_of
 from rli.filters.values import Value, applied
 
 _ESCAPE: Final = "\\"
+_FIRST_SURROGATE, _BEHIND_SURROGATES = 0xD800, 0xE000
 
 
 def like(value: Value, pattern: Value, escape: Value | None = None) -> Predicate:
@@ -32,10 +34,39 @@ def like(value: Value, pattern: Value, escape: Value | None = None) -> Predicate
     prefix = _prefix(parts)
     matches = applied(pc.match_substring_regex, value, pattern=_regex(parts))
     computed = matches.predicate
-    if value.is_column and prefix:
-        # Bounds of the column tell of its beginning.
-        return all_of([Comparison(value.columns[0], ">=", pa.scalar(prefix, value.kind)), computed])
-    return computed
+    # Bounds of the column tell of its beginning.
+    return all_of([*begins_with(value.columns[0], prefix, value.kind), computed]) if value.is_column else computed
+
+
+def begins_with(column: Column, prefix: str, kind: pa.DataType) -> list[Comparison]:
+    """Comparisons that are all true for the strings with a prefix, and only for these; null for null.
+
+    Without a prefix, there are none. If no string is greater than all with the prefix, there is one.
+
+    Args:
+        column: of strings.
+        prefix: how they begin.
+        kind: of the strings.
+    """
+    behind = successor(prefix)
+    least = [Comparison(column, ">=", pa.scalar(prefix, kind))] if prefix else []
+    return least if behind is None else [*least, Comparison(column, "<", pa.scalar(behind, kind))]
+
+
+def successor(prefix: str) -> str | None:
+    """The least string that is greater than all with a prefix, in the order of code points; None if there is none.
+
+    Example:
+        >>> successor("ab"), successor("")
+        ('ac', None)
+    """
+    while prefix:
+        code = ord(prefix[-1]) + 1
+        if code <= sys.maxunicode:
+            # Surrogates are no characters.
+            return prefix[:-1] + chr(_BEHIND_SURROGATES if code == _FIRST_SURROGATE else code)
+        prefix = prefix[:-1]
+    return None
 
 
 def _string(what: str, value: Value) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 
 import pyarrow as pa
 
+from rli.filters.likes import successor
 from rli.filters.predicates import And, Comparison, IsIn, Or, Predicate
 
 
@@ -46,3 +47,29 @@ def _named(predicate: Predicate, columns: Collection[str], fits: Callable[[pa.Da
             return values.unique()
         case _:
             return None
+
+
+def named_prefix(predicate: Predicate, column: str) -> str | None:
+    """How each string of a column begins that passes a filter; None if the predicate does not say.
+
+    Example:
+        >>> least, behind = (Comparison(("c",), *given) for given in ((">=", pa.scalar("ab")), ("<", pa.scalar("ac"))))
+        >>> named_prefix(And((least, behind)), "c")
+        'ab'
+    """
+    if not isinstance(predicate, And):
+        return None
+    bounds = {
+        part.symbol[0]: part.value.as_py()
+        for part in predicate.parts
+        if isinstance(part, Comparison) and part.column == (column,) and part.symbol in ("<", "<=", ">", ">=")
+    }
+    least, greatest = bounds.get(">"), bounds.get("<")
+    if not isinstance(least, str) or not isinstance(greatest, str):
+        inner = (named_prefix(part, column) for part in predicate.parts)
+        return next((found for found in inner if found is not None), None)
+    if greatest == successor(least):
+        return least
+    pairs = enumerate(zip(least, greatest, strict=False))
+    place = next((place for place, (one, other) in pairs if one != other), min(len(least), len(greatest)))
+    return least[:place] or None

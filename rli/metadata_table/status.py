@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rli.errors import CorruptTableError
+from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.partitions import kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.metadata_table.compaction import deltacommits_since_compaction, last_deltacommit
@@ -80,7 +82,7 @@ def _partitions(reader: MetadataTableReader) -> Iterator[PartitionStatus]:
             yield PartitionStatus(name, PartitionState.UNKNOWN, 0, 0, 0, None)
             continue
         is_listed = name in reader.partitions
-        groups = reader.groups(name)
+        groups = reader.groups(name) if is_listed else _groups_so_far(reader, name)
         files = [file for group in groups for file in (*group.logs, *([group.base] if group.base else []))]
         yield PartitionStatus(
             name,
@@ -90,3 +92,11 @@ def _partitions(reader: MetadataTableReader) -> Iterator[PartitionStatus]:
             sum(file.size for file in files),
             max((group.base_instant for group in groups if group.base), default=None),
         )
+
+
+def _groups_so_far(reader: MetadataTableReader, partition: str) -> tuple[GroupSlice, ...]:
+    """The file groups of a partition that is being built; none where its builder has died, or has not brought all of them."""
+    try:
+        return reader.groups(partition)
+    except CorruptTableError:
+        return ()

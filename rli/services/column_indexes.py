@@ -98,13 +98,10 @@ def mark_dropped(name: str, table: TableDefinition) -> None:
 
 def forget_index(name: str, fence: Fence) -> None:
     """Keep the name of an index no more; its data go to its heir, if there is one. The caller holds the lease."""
-    storage = fence.table.storage
-    named = NamedIndexes.load(storage)
-    _save(named.without(name), fence)
-    index = named.indexes.get(name)
-    if index is not None:
-        # Behind the name: a mark without an index counts for nothing.
-        storage.delete_files([paths.mark_of_drop(name, index.identity)])
+    left = NamedIndexes.load(fence.table.storage).without(name)
+    _save(left, fence)
+    # Behind the name: a mark without an index counts for nothing.
+    _remove_old_marks(left, fence)
 
 
 def remove_dropped(fence: Fence, index: TableIndex) -> None:
@@ -117,15 +114,16 @@ def remove_dropped(fence: Fence, index: TableIndex) -> None:
         index: of the table.
     """
     named = NamedIndexes.load(fence.table.storage)
+    _remove_old_marks(named, fence)
     if not named.dropped:
         return
     listed = {one.name: one for one in column_indexes(fence.table.reloaded(), {})}
     for name in sorted(named.dropped):
         own = named.indexes[name]
         if own.home is IndexHome.STORE:
-            if not isinstance(index, IndexesColumns):
-                continue
-            index.drop_column(name)
+            # Beside another index of the table, there is none.
+            if isinstance(index, IndexesColumns):
+                index.drop_column(name)
         elif named.is_last(name):
             present = told_of_now(fence.table, _with_statistics) if own.shares_statistics else [own.column]
             if own.column in present and present != [own.column]:
@@ -133,6 +131,13 @@ def remove_dropped(fence: Fence, index: TableIndex) -> None:
             if own.column in present:
                 _remove_partition(listed[name].partition, fence)
         forget_index(name, fence)
+
+
+def _remove_old_marks(named: NamedIndexes, fence: Fence) -> None:
+    """Remove the marks of indexes that have no name any more; a process may have died before it could."""
+    storage = fence.table.storage
+    known = {paths.mark_of_drop(name, index.identity) for name, index in named.indexes.items()}
+    storage.delete_files([file.path for file in storage.list_files(paths.DROPPED_INDEXES) if file.path not in known])
 
 
 def _remove_partition(partition: str, fence: Fence) -> None:

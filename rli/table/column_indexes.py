@@ -45,6 +45,7 @@ from rli.view.column_indexes import (
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot, told_of_now
 
+_ATTEMPTS: Final = 3
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 
 
@@ -77,10 +78,15 @@ class IndexesOnColumns:
                     with suppress(RliError):
                         self.drop(name, timeout)
                 raise
-        wanted = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope))
-        if wanted is not None:
+        is_owner = False
+        # Another process may have built the same partition meanwhile, for other columns.
+        for _ in range(_ATTEMPTS):
+            wanted = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope))
+            if wanted is None:
+                break
+            is_owner = True
             build_partitions(self._opened, wanted, timeout, on_progress)
-        self._name(name, index, index.named(home, is_owner=wanted is not None), timeout)
+        self._name(name, index, index.named(home, is_owner=is_owner), timeout)
         return self._require(name)
 
     def schedule(self, name: str, index: WantedIndex, timeout: float | None) -> ColumnIndex:
@@ -206,8 +212,8 @@ class IndexesOnColumns:
         return NamedIndexes.load(self._opened.definition.storage)
 
     def _listed(self) -> Iterator[ColumnIndex]:
-        """As ``list``, without what takes long: how far they lag and what they cover."""
-        yield from told_of_now(self._opened.reloaded(), _listed)
+        """As ``list``, without sizes, how far they lag, and what they cover: no file of the metadata table is looked at."""
+        yield from column_indexes(self._opened.reloaded(), {})
         yield from in_stores(self._opened)
 
     def _require(self, name: str) -> ColumnIndex:
@@ -269,11 +275,7 @@ def _require_name(name: str) -> None:
         )
 
 
-def _listed(snapshot: Snapshot) -> tuple[ColumnIndex, ...]:
-    sizes = {found.partition: found.bytes for found in status_of(snapshot).partitions}
-    return column_indexes(snapshot.table, sizes)
-
-
 def _measured(snapshot: Snapshot) -> tuple[ColumnIndex, ...]:
+    sizes = {found.partition: found.bytes for found in status_of(snapshot).partitions}
     coverage = IndexCoverage(snapshot, reader_of(snapshot))
-    return tuple(map(coverage.measured, _listed(snapshot)))
+    return tuple(map(coverage.measured, column_indexes(snapshot.table, sizes)))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from rli.column_index.expressions import about, files_that_expression_leaves
 from rli.column_index.key_filters import files_that_may_hold
-from rli.column_index.secondary import groups_with, sought_values
+from rli.column_index.secondary import groups_with, sought_prefix, sought_values
 from rli.column_index.statistics import columns_with_statistics, files_that_may_match, partitions_that_may_match
 from rli.filters.filter import Filter
 from rli.filters.named_values import named_strings, named_values
@@ -99,8 +99,8 @@ class Skipping:
         if self.metadata.is_of_the_past or self.is_of_base_files:
             return None
         for column, partition in self.secondary.items():
-            named = named_values(predicate, column)
-            values = None if named is None else sought_values(named, schema.field(column).type)
+            named, kind = named_values(predicate, column), schema.field(column).type
+            values = sought_prefix(predicate, column, kind) if named is None else sought_values(named, kind)
             if values is not None:
                 found = self._groups_with(column, partition, values)
                 # An entry of a file group that is gone does not tell where its record is now.
@@ -109,7 +109,7 @@ class Skipping:
                     return _counted(asked, [partition], slices, kept)
         return None
 
-    def _groups_with(self, column: str, partition: str, values: pa.Array) -> frozenset[FileGroupId] | None:
+    def _groups_with(self, column: str, partition: str, sought: pa.Array | str) -> frozenset[FileGroupId] | None:
         def ask(reader: MetadataTableReader) -> frozenset[FileGroupId] | None:
             asked = (partition, PartitionKind.RECORD_INDEX)
             if self.metadata.may_show_later(reader, asked):
@@ -119,7 +119,7 @@ class Skipping:
                 reader.require_whole(name)
             # Asked when the files are listed: an index of the same name may have come with another column since the plan.
             is_of_column = self.metadata.indexed_column(partition) == column
-            return groups_with(reader, partition, values) if is_of_column else None
+            return groups_with(reader, partition, sought) if is_of_column else None
 
         return self.metadata.ask(partition, ask, beside=[PartitionKind.RECORD_INDEX])
 

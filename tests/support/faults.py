@@ -54,6 +54,9 @@ class PointedStore(Store):
     def url(self) -> str:
         return self._store.url
 
+    def url_beside(self, name: str) -> str:
+        return self._store.url_beside(name)
+
     def get(self, keys: EncodedKeys) -> Entries:
         return self._store.get(keys)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from rli import (
@@ -176,6 +177,10 @@ def test_indexed_answers_equal_the_scan(table: Table, seed: int) -> None:
             for values in ([chance.choice(present)], present[:3]):
                 expected = sorted(row["id"] for row in everything if row[column] in values)
                 assert sorted(table.get(where={column: values})["id"].to_pylist()) == expected, (column, values)
+        for prefix in chance.sample([found for found in STRINGS if found], 3):
+            expected = sorted(row["id"] for row in everything if (row["email"] or "").startswith(prefix))
+            found = table.read(filters=pc.starts_with(pc.field("email"), prefix))
+            assert sorted(found["id"].to_pylist()) == expected, prefix
         absent = table.scan(filters=[("email", "=", "nobody")]).explain().files
         assert absent.pruned[PruningStep.SECONDARY_INDEX] == absent.total
     assert table.metadata.verify() == ()
@@ -201,6 +206,27 @@ def test_records_are_found_by_value(table: Table) -> None:
         table.get(where={"nowhere": ["a"]})
     with pytest.raises(SchemaError, match="int32"):
         table.get(where={"n": ["a"]})
+
+
+def test_records_are_found_by_prefix(table: Table) -> None:
+    given = (("a", "x", "ann@a.org"), ("b", "y", "an$"), ("c", "z", "bo@b.org"), ("d", "z", "an\\$b"), ("e", "q", None))
+    table.upsert(rows(*((key, city, 1, email, 1) for key, city, email in given)))
+    table.create_index("by_email", on="email")
+    for filters, expected in {
+        "email like 'an%'": ["a", "b", "d"],
+        "email like 'an$%'": ["b"],
+        "email like 'ann_a%' and n = 1": ["a"],
+        "email like 'c%' and n = 1": [],
+        "email between 'an' and 'ann@z'": ["a", "b", "d"],
+    }.items():
+        assert sorted(table.read(filters=filters)["id"].to_pylist()) == expected, filters
+        found = table.scan(filters=filters).explain().files
+        assert (found.read, found.pruned[PruningStep.SECONDARY_INDEX] > 0) == (len({*expected}), True), filters
+    table.upsert(rows(("e", "q", 2, "ante", 1)))
+    assert sorted(table.read(filters=pc.starts_with(pc.field("email"), "ant"))["id"].to_pylist()) == ["e"]
+    # Not said by the index.
+    for where in ("email like '%an'", "email not like 'an%'", "n > 0"):
+        assert PruningStep.SECONDARY_INDEX not in table.scan(filters=where).explain().files.pruned
 
 
 def test_readers_of_the_past_pass_over(table: Table) -> None:

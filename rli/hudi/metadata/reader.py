@@ -32,8 +32,8 @@ from rli.hudi.metadata.partitions import (
 )
 from rli.hudi.metadata.record_codec import decode_record
 from rli.hudi.metadata.records import FileList
-from rli.hudi.metadata.secondary_keys import entry_prefixes
-from rli.hudi.metadata.sought import SoughtKeys, SoughtValues
+from rli.hudi.metadata.secondary_keys import begin_of_entries, entry_prefixes
+from rli.hudi.metadata.sought import SoughtBegin, SoughtKeys, SoughtValues
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.hudi.properties import TableProperties
@@ -231,6 +231,16 @@ class MetadataTableReader:
         for number in np.unique(chosen).tolist():
             some = prefixes.filter(pa.array(chosen == number))
             yield from self._reader(partition, groups[number]).lookup(SoughtValues(some))
+
+    def entries_beginning(self, partition: str, prefix: str) -> Iterator[pa.RecordBatch]:
+        """The cells of a secondary index that are entries of strings with a prefix: as ``entries_of``, from all file groups.
+
+        Args:
+            partition: of the secondary index.
+            prefix: of the strings, not empty.
+        """
+        for group in self.groups(partition):
+            yield from self._reader(partition, group).lookup(SoughtBegin(begin_of_entries(prefix)))
 
     def _lookup(self, partition: str, wanted: pa.Array, owner: str | None) -> pa.RecordBatch:
         groups = [group for group in self.groups(partition) if data_partition_of(group.file_id, partition) == owner]

@@ -17,8 +17,6 @@ _UNSAFE: Final = r"([\\$\x00])"
 _ESCAPED: Final = r"(?s)\\(.)"
 _WITH_BACKSLASH: Final = r"\\\1"
 _KEY: Final = r"(?s)\A((?:[^\\$]|\\.)*\$)(.*)\z"
-_AFTER_SEPARATOR: Final = b"%"
-"""The byte that follows the separator's."""
 
 
 def has_index_form(kind: pa.DataType) -> bool:
@@ -74,6 +72,17 @@ def entry_prefixes(values: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(pc.fill_null(_escaped(values), _NULL), _SEPARATOR, "")
 
 
+def begin_of_entries(prefix: str) -> bytes:
+    r"""How the keys of all values begin that begin with a prefix: no other keys do, because each character is escaped by itself.
+
+    Example:
+        >>> begin_of_entries("a$")
+        b'a\\$'
+    """
+    begin: bytes = _escaped(pa.array([prefix]))[0].as_py().encode()
+    return begin
+
+
 def entry_keys(values: pa.Array, record_keys: pa.Array) -> pa.Array:
     r"""The keys of entries.
 
@@ -99,8 +108,8 @@ def record_keys_of(keys: pa.Array) -> pa.Array:
 
 
 def range_of(prefix: bytes) -> tuple[bytes, bytes]:
-    """The least key with a prefix, and the least key behind all of these."""
-    return prefix, prefix[:-1] + _AFTER_SEPARATOR
+    """The least key with a prefix, in UTF-8, and the least key behind all of these."""
+    return prefix, prefix[:-1] + bytes([prefix[-1] + 1])
 
 
 def _part(keys: pa.Array, group: str) -> pa.Array:

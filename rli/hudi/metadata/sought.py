@@ -65,3 +65,24 @@ class SoughtValues:
     def cells(self, reader: HFileReader) -> Iterator[pa.RecordBatch]:
         for batch in reader.blocks_within([range_of(prefix) for prefix in self.prefixes.to_pylist()]):
             yield batch.filter(self.are_among(batch["key"]))
+
+
+@dataclass(frozen=True, slots=True)
+class SoughtBegin:
+    """All keys that begin alike.
+
+    Attributes:
+        begin: in UTF-8, not empty.
+    """
+
+    begin: bytes
+
+    def __len__(self) -> int:
+        return 1
+
+    def are_among(self, keys: pa.Array) -> pa.BooleanArray:
+        return pc.starts_with(keys.cast(pa.binary()), pattern=self.begin)
+
+    def cells(self, reader: HFileReader) -> Iterator[pa.RecordBatch]:
+        for batch in reader.blocks_within([range_of(self.begin)]):
+            yield batch.filter(self.are_among(batch["key"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from itertools import product
 from operator import or_
 
 import pyarrow as pa
@@ -35,10 +36,30 @@ def test_an_understood_expression_is_the_same(expression: pc.Expression) -> None
 
 
 @pytest.mark.parametrize(
-    "expression", [pc.starts_with(X, "a"), X + 1 > 2, X.cast(pa.int64()) == 1, pc.field(0) == 1, pc.coalesce(X, Y)]
+    "expression",
+    [
+        pc.ends_with(X, "a"),
+        pc.starts_with(X, "a", ignore_case=True),
+        X + 1 > 2,
+        X.cast(pa.int64()) == 1,
+        pc.field(0) == 1,
+        pc.coalesce(X, Y),
+    ],
 )
 def test_other_functions_are_unknown(expression: pc.Expression) -> None:
     assert known_part(expression) == Unknown()
+
+
+@pytest.mark.parametrize("prefix", ["a", "az", "\ud7ff", "a\U0010ffff", "\U0010ffff"])
+def test_beginnings_of_strings_are_ranges(prefix: str) -> None:
+    """The range holds all strings with the prefix, and no others."""
+    letters = ["", "a", "b", "z", "\ud7ff", "\ue000", "\U0010ffff"]
+    strings = pa.table({"x": [None, *map("".join, product(letters, repeat=3))]})
+    found = known_part(pc.starts_with(X, prefix))
+    expected = strings.filter(pc.starts_with(X, prefix))
+    if found != Unknown():
+        assert strings.filter(found.expression()) == expected
+    assert (found == Unknown()) == (prefix == "\U0010ffff")
 
 
 def test_deep_expressions_are_unknown() -> None:

@@ -24,6 +24,7 @@ from rli.tasks import InProcess, TaskRunner
 from rli.urls import without_password
 from rli.view.column_indexes import NamedIndexes
 from rli.view.definition import TableDefinition
+from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
 
 _BESIDE: Final = "column/"
@@ -67,13 +68,20 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
             return None
 
     def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> str:
-        self.drop_column(name)
-        self.note_beside([name])
-        with open_store(self.store.url_beside(name), create=True) as store:
-            made = StoredColumn.create(store, table.require_settings().table_id, column, kind)
-            made.build(table, tasks)
-            made.sync(table, tasks)
-            return made.settings.build
+        second = SecondLook(table)
+        while True:
+            self.drop_column(name)
+            self.note_beside([name])
+            with open_store(self.store.url_beside(name), create=True) as store:
+                made = StoredColumn.create(store, table.require_settings().table_id, column, kind)
+                try:
+                    made.build(table, tasks)
+                    made.sync(table, tasks)
+                except OVERTAKEN as problem:
+                    # Others may have cleaned a file away.
+                    table = second.require_change(problem)
+                else:
+                    return made.settings.build
 
     def forget_deletes_of_columns(self, kept: Sequence[str]) -> int:
         """As ``ForgetsDeletes.forget_deletes``, of the indexes of columns: how many entries went."""
