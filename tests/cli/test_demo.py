@@ -63,6 +63,7 @@ def test_the_demo_leaves_other_folders_alone(rli: Rli, trips: str) -> None:
     assert len(rli("read", trips, "--json").json) == 3
 
 
+@pytest.mark.one_spark
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_demo_with_spark(tmp_path: Path) -> None:

@@ -109,8 +109,9 @@ def test_stream_writes_batch_exactly_once(spark: SparkSession, tmp_path: Path, s
     check_exactly_once(spark, tmp_path, table, stream, step)
 
 
+@pytest.mark.one_spark
 @pytest.mark.invariant("P38")
-@pytest.mark.parametrize("step", first_on_every_spark(STEPS if EVERY_POINT else [Step.WRITTEN, Step.FINISHED]))
+@pytest.mark.parametrize("step", STEPS if EVERY_POINT else [Step.WRITTEN, Step.FINISHED])
 def test_state_tagged_stream_writes_exactly_once(spark: SparkSession, tmp_path: Path, step: str) -> None:
     table = create_table(tmp_path / "table", record_key="id", partition_by="city", index="global-simple:")
     check_exactly_once(spark, tmp_path, table, state_stream, step)

@@ -28,6 +28,8 @@ def _in_spark(page: Path) -> bool:
 
 def _marked(page: Path) -> Any:
     marks = [pytest.mark.spark] if _in_spark(page) else []
+    if page.parent.name == "index-kinds":
+        marks.append(pytest.mark.one_spark)
     return pytest.param(page, id=str(page.relative_to(DOCS)), marks=marks)
 
 

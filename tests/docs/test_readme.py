@@ -29,6 +29,7 @@ def test_ten_lines_of_readme_work(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, check=True)  # and once more
 
 
+@pytest.mark.one_spark
 @pytest.mark.spark
 def test_the_same_in_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert spark.sparkContext.master == "local[2]"

@@ -93,9 +93,7 @@ def test_hudi_continues_after_our_archive(engine: HudiEngine, tmp_path: Path) ->
     assert _shown_by_hudi(engine, history) == archived
     _require_all_agree(engine, history)
 
-    # In version 6: Hudi writes, we archive once more, dying in between, and Hudi archives on top of it.
-    _hudi_upserts(engine, history, [trip("a", ts=8), trip("h", city="Rome")], upgrade=False, archive=False)
-    _require_all_agree(engine, history)
+    # In version 6: we archive once more, dying in between, and Hudi archives on top of it.
     _our_upserts(history, 9, 10)
     _archive_twice(history, tmp_path / "before")
     assert _archived_commits(history) > archived

@@ -28,7 +28,7 @@ CLEANS_AND_ARCHIVES: Final = {
 }
 
 
-@with_hudi(NEWEST, "0.15.0")
+@with_hudi(NEWEST, in_soak=("0.15.0",))
 def test_both_overwrite_in_turn(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
     cities = ("Oslo", "Rome", "Lima", "Bern")

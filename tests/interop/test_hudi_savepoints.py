@@ -13,6 +13,7 @@ from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import NEWEST, newest_only, table_options, with_hudi, write_options
+from tests.support.soak import in_ci
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
@@ -43,7 +44,7 @@ def _require_all_agree(engine: HudiEngine, history: History) -> None:
 
 
 @with_hudi(NEWEST, in_soak=("1.0.2",))
-@pytest.mark.parametrize("upgrade", [False, True])
+@pytest.mark.parametrize("upgrade", in_ci([False], of=[False, True]))
 def test_hudi_accepts_our_savepoints_and_restores(engine: HudiEngine, tmp_path: Path, *, upgrade: bool) -> None:
     """In a table of version 6, and in one of the version that Hudi makes of it."""
     history = new_history(BY_CITY, tmp_path)

@@ -19,6 +19,7 @@ from tests.support.hudi import HudiEngine, HudiError
 from tests.support.hudi_options import NEWEST, newest_only, with_hudi, write_options
 from tests.support.metadata_tables import differences
 from tests.support.rows import sorted_rows
+from tests.support.soak import in_ci
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
@@ -82,7 +83,7 @@ def test_hudi_continues_after_checksummed_file_rewrite(engine: HudiEngine, tmp_p
 
 
 @newest_only
-@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM", "RECORD_INDEX"])
+@pytest.mark.parametrize("index", in_ci(["RECORD_INDEX"], of=["BLOOM", "GLOBAL_BLOOM", "RECORD_INDEX"]))
 def test_other_indexes_of_hudi(engine: HudiEngine, index: str, tmp_path: Path) -> None:
     history = write_history(BY_CITY, tmp_path, steps=2)
     _take_turns(engine, history, index)

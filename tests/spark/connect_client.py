@@ -10,15 +10,28 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
+from tests.support.java import SHORT_LIVED_SPARK
 from tests.support.spark import prepare_workers
 
 COLUMNS: Final = "id string, city string, ts long"
+
+# Of the server. By Spark's default, each shuffle has 200 partitions.
+_SETTINGS: Final = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": SHORT_LIVED_SPARK,
+    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
 
 
 def main(folder: Path) -> None:
     """Write, tag, read, cluster and bootstrap a table, and use an index alone."""
     prepare_workers()
-    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    builder = SparkSession.builder.remote("local[2]")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     table = rli.create_table(folder / "table", record_key="id", partition_by="city", ordering="ts")
     batch = spark.createDataFrame([("a", "Rome", 1), ("b", "Oslo", 1), ("c", "Rome", 1)], COLUMNS)
     assert rli_spark.upsert(batch, table).inserted == 3

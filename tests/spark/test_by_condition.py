@@ -51,6 +51,7 @@ def test_same_as_in_plain_python(spark: SparkSession, tmp_path: Path, index: str
         check_stored(table)
 
 
+@pytest.mark.one_spark
 def test_records_move_between_partitions(spark: SparkSession, tmp_path: Path) -> None:
     with filled(tmp_path, "t", "global-simple:") as table:
         done = rli_spark.update_where(spark, table, "city = 'x' and v < 10", {"city": "'new'", "v": "v + 0.5"})
@@ -61,6 +62,7 @@ def test_records_move_between_partitions(spark: SparkSession, tmp_path: Path) ->
         check_stored(table)
 
 
+@pytest.mark.one_spark
 def test_conflicts_and_repeats_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     with filled(tmp_path, "t", "lmdb://{folder}") as table:
         meanwhile = Once(Step.WRITTEN, lambda: table.upsert(records(("k0", "x", 9, -1.0))))
@@ -73,6 +75,7 @@ def test_conflicts_and_repeats_in_spark(spark: SparkSession, tmp_path: Path) -> 
         check_stored(table)
 
 
+@pytest.mark.one_spark
 def test_computed_filters_read_the_same(spark: SparkSession, tmp_path: Path) -> None:
     with filled(tmp_path, "t", "simple:") as table:
         for where in ["v * 2 > 80 and city != 'z'", "substring(id, 2) in ('7', '8')", "not (v / ts < 3)", "ts % 2 = 0"]:

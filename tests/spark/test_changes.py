@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
+from tests.support.lanes import first_on_every_spark
 from tests.support.tables import records
 
 pytestmark = pytest.mark.spark
@@ -28,7 +29,9 @@ def instants(table: rli.Table) -> list[str]:
     return [instant or "" for instant in written]
 
 
-@pytest.mark.parametrize(("images", "filters"), [("after", "v < 0 and city = 'c1'"), ("both", None)])
+@pytest.mark.parametrize(
+    ("images", "filters"), first_on_every_spark([("after", "v < 0 and city = 'c1'"), ("both", None)])
+)
 def test_spark_tells_what_python_tells(
     spark: SparkSession, table: rli.Table, instants: list[str], images: str, filters: str | None
 ) -> None:
@@ -38,6 +41,7 @@ def test_spark_tells_what_python_tells(
         assert told([row.asDict() for row in frame.collect()]) == told(expected)
 
 
+@pytest.mark.one_spark
 def test_columns_and_ends_choose(spark: SparkSession, table: rli.Table, instants: list[str]) -> None:
     frame = rli_spark.changes(spark, table, instants[0], instants[1], columns=["id"])
     assert frame.columns == ["id", "_change_type", "_commit_instant", "_completion_time"]
@@ -52,6 +56,7 @@ def test_bad_arguments_are_named(spark: SparkSession, table: rli.Table, instants
         rli_spark.changes(table, spark)  # type: ignore[arg-type]  # what is tested
 
 
+@pytest.mark.one_spark
 def test_removed_files_are_named(spark: SparkSession, table: rli.Table, instants: list[str]) -> None:
     frame = rli_spark.changes(spark, table, instants[0])
     table.clean(keep_commits=1)

@@ -12,7 +12,7 @@ import rli_spark
 from rli import Step
 from tests.support.tables import assert_nothing_left_over, records
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 URL = "consistent-bucket:?buckets=2&min.num.buckets=1&split.threshold=1"
 KEYS = [f"k{number}" for number in range(1_000)]

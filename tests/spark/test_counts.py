@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import rli
 import rli_spark
 from rli import CommitResult, InvalidKeyError
-from tests.support.index_kinds import ALL_KINDS, KINDS
+from tests.support.index_kinds import ALL_KINDS
 from tests.support.soak import in_ci
 from tests.support.spark import small_writes
 from tests.support.tables import records, rows_of
@@ -53,8 +54,9 @@ def frame(spark: SparkSession, rows: list[Row], parts: int = 5) -> DataFrame:
     return spark.createDataFrame(rows, COLUMNS).repartition(parts)
 
 
-IN_TASKS = [(name, "tasks") for name in in_ci(["record", "global-simple", "bucket"], of=KINDS)]
-WORKERS = [("bloom", "driver"), *IN_TASKS, ("metadata", "tasks"), ("record", "driver")]
+FEW = [("record", "tasks"), ("metadata", "tasks"), ("bucket", "driver")]
+WORKERS = in_ci(FEW, of=[*product(ALL_KINDS, ("tasks", "driver"))])
+REPEATS = in_ci([("tasks", 7), ("driver", 1)], of=[*product(("tasks", "driver"), (1, 7))])
 
 
 @pytest.mark.parametrize("parts", [1, 4])
@@ -84,7 +86,7 @@ def test_counts_by_spark_add_up(spark: SparkSession, tmp_path: Path, kind: str, 
     theirs.close()
 
 
-@pytest.mark.parametrize(("worker", "parts"), [("tasks", 7), ("driver", 1), ("driver", 7), ("tasks", 1)])
+@pytest.mark.parametrize(("worker", "parts"), REPEATS)
 def test_repeats_of_a_frame_are_known(spark: SparkSession, table: rli.Table, worker: str, parts: int) -> None:
     first = table.upsert(records(*FIRST), transaction=("job", 1))
     with written_by(spark, worker):

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.spark.executor_losses import KNOWN, ROWS, UPSERTS
-from tests.support.lanes import first_on_every_spark
 from tests.support.orders import OrderedProcess
 from tests.support.spark import prepare_workers
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.slow]
 
 EXACTLY_ONCE = {"counts": [ROWS - KNOWN, 0, KNOWN, 0], "missing": 0, "repeated": 0, "strays": 0}
 
@@ -29,28 +28,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrderedProcess
 
 
 @pytest.mark.invariant("P19")
-@pytest.mark.parametrize("case", first_on_every_spark([*UPSERTS]))
+@pytest.mark.parametrize("case", [*UPSERTS])
 def test_upsert_writes_once_despite_lost_executors(cluster: OrderedProcess, case: str) -> None:
     assert cluster.order("upsert", case=case) == EXACTLY_ONCE
 
 
 @pytest.mark.invariant("P19")
-@pytest.mark.one_spark
 def test_upsert_in_files_survives_losses(cluster: OrderedProcess) -> None:
     assert cluster.order("upsert_in_files") == EXACTLY_ONCE
 
 
 @pytest.mark.invariant("P19")
-@pytest.mark.one_spark
 def test_load_survives_lost_executors(cluster: OrderedProcess) -> None:
     assert cluster.order("load") == {**EXACTLY_ONCE, "counts": [ROWS, 0, 0, 0]}
 
 
-@pytest.mark.one_spark
 def test_delete_survives_lost_executors(cluster: OrderedProcess) -> None:
     assert cluster.order("delete") == {"requested": ROWS, "agrees": True}
 
 
-@pytest.mark.one_spark
 def test_clustering_survives_lost_executors(cluster: OrderedProcess) -> None:
     assert cluster.order("cluster") == {"replaced": True, "same": True}

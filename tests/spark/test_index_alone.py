@@ -70,6 +70,7 @@ def test_repeated_attempts_stage_once(spark: SparkSession, index: StoredIndex) -
     assert leftover_chunks(index) == []
 
 
+@pytest.mark.one_spark
 def test_a_transaction_of_spark_heeds_others(spark: SparkSession, index: StoredIndex) -> None:
     batch = frame(spark, {"k1": A, "k2": A})
     with index.begin() as txn:
@@ -89,6 +90,7 @@ def test_a_transaction_of_spark_heeds_others(spark: SparkSession, index: StoredI
     assert places_of(index, ["k1", "k2"]) == {"k1": A, "k2": A}
 
 
+@pytest.mark.one_spark
 def test_unstageable_frames_are_refused(spark: SparkSession, index: StoredIndex) -> None:
     batch = frame(spark, {"k1": A})
     with index.begin() as txn:

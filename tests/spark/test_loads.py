@@ -20,6 +20,7 @@ from rli.write.rows.placement import SizedPlacement
 from rli_spark.requests.arranging import HASH, Load, arranged_for_load
 from tests.spark.test_requests import Damage, lose_a_row, repeat_a_row
 from tests.spark.test_small_writes import COLUMNS, jobs_of
+from tests.support.lanes import first_on_every_spark
 from tests.support.tables import assert_nothing_left_over, check_stored, records, rows_of
 
 ROWS = [(f"k{n}", f"c{n % 3}", n % 5, float(n)) for n in range(300)]
@@ -37,12 +38,14 @@ def frame_of(spark: SparkSession, rows: list[tuple[str, str, int, float]]) -> Da
 @pytest.mark.invariant("P19")
 @pytest.mark.parametrize(
     ("extra", "scope", "stands_twice"),
-    [
-        ([], Scope.GLOBAL, False),
-        ([AGAIN_HERE], Scope.GLOBAL, True),
-        ([AGAIN_ELSEWHERE], Scope.GLOBAL, True),
-        ([AGAIN_ELSEWHERE], Scope.PARTITION, False),
-    ],
+    first_on_every_spark(
+        [
+            ([], Scope.GLOBAL, False),
+            ([AGAIN_HERE], Scope.GLOBAL, True),
+            ([AGAIN_ELSEWHERE], Scope.GLOBAL, True),
+            ([AGAIN_ELSEWHERE], Scope.PARTITION, False),
+        ]
+    ),
 )
 def test_load_equals_any_write(
     spark: SparkSession, tmp_path: Path, extra: list[tuple[str, str, int, float]], scope: Scope, *, stands_twice: bool
@@ -71,6 +74,7 @@ def test_load_equals_any_write(
     assert_nothing_left_over(by_spark)
 
 
+@pytest.mark.one_spark
 @pytest.mark.spark
 def test_insert_into_empty_table_keeps_first(spark: SparkSession, table: rli.Table) -> None:
     result = rli_spark.insert(frame_of(spark, [*ROWS, ("k4", "c2", 0, -1.0)]), table)
@@ -78,6 +82,7 @@ def test_insert_into_empty_table_keeps_first(spark: SparkSession, table: rli.Tab
     assert {row["v"] for row in rows_of(table) if row["id"] == "k4"} == {-1.0}
 
 
+@pytest.mark.one_spark
 @pytest.mark.spark
 @pytest.mark.invariant("P5")
 def test_concurrent_loads_insert_key_once(spark: SparkSession, table: rli.Table) -> None:
@@ -96,6 +101,7 @@ def test_concurrent_loads_insert_key_once(spark: SparkSession, table: rli.Table)
     assert_nothing_left_over(table)
 
 
+@pytest.mark.one_spark
 @pytest.mark.spark
 @pytest.mark.parametrize("change", [lose_a_row, repeat_a_row])
 def test_load_of_unrequested_rows_is_void(spark: SparkSession, table: rli.Table, change: object) -> None:

@@ -47,6 +47,7 @@ def test_driver_logs_at_sparks_level(spark: SparkSession, table: rli.Table, caps
         assert logger.level == logging.ERROR
 
 
+@pytest.mark.one_spark
 def test_configured_logging_stays(spark: SparkSession, table: rli.Table) -> None:
     with unconfigured(spark) as logger:
         logger.setLevel(logging.DEBUG)

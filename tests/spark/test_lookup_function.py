@@ -40,6 +40,7 @@ def test_sql_looks_key_columns_up(spark: SparkSession, tmp_path: Path) -> None:
     assert found == table.lookup(pa.table({"id": [1, 3], "part": ["x", "y"]})).to_pylist()
 
 
+@pytest.mark.one_spark
 def test_keys_are_looked_up_together(table: rli.Table) -> None:
     table.upsert(records(("a", "x", 1, 1.0)))
     task = LookUp()
@@ -48,6 +49,7 @@ def test_keys_are_looked_up_together(table: rli.Table) -> None:
     assert list(LookUp().terminate()) == []
 
 
+@pytest.mark.one_spark
 def test_one_table_for_all_keys(table: rli.Table) -> None:
     task = LookUp()
     list(task.eval(table.location, Row(id="a")))

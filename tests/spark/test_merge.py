@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,11 @@ from tests.support.tables import assert_nothing_left_over, rows_of
 pytestmark = [pytest.mark.spark, pytest.mark.invariant("P46")]
 
 INDEXES = ["lmdb://{folder}/index", "lmdb://{folder}/index?scope=partition", "global-simple:", "bucket:?buckets=3"]
-IN_DRIVER = pytest.mark.parametrize("in_driver", first_on_every_spark([0, 1 << 24]), ids=["tasks", "driver"])
+TASKS, DRIVER = 0, 1 << 24
+"""Bytes of a write that the driver does."""
+BOTH_PLACES = [*product(INDEXES, (TASKS, DRIVER))]
+ALIKE = [(INDEXES[0], TASKS), (INDEXES[1], DRIVER), ("global-simple:", TASKS), (INDEXES[-1], DRIVER)]
+IN_TASKS = pytest.mark.parametrize("in_driver", in_ci([TASKS], of=[TASKS, DRIVER]))
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -73,8 +78,7 @@ def batches(seed: str) -> Iterator[tuple[str, list[Change]]]:
         )
 
 
-@IN_DRIVER
-@pytest.mark.parametrize("index", first_on_every_spark(INDEXES))
+@pytest.mark.parametrize(("index", "in_driver"), first_on_every_spark(in_ci(ALIKE, of=BOTH_PLACES)))
 def test_both_engines_merge_alike(spark: SparkSession, tmp_path: Path, index: str, in_driver: int) -> None:
     table, other = create(tmp_path / "spark", index), create(tmp_path / "local", index)
     with small_writes(spark, in_driver):
@@ -88,8 +92,8 @@ def test_both_engines_merge_alike(spark: SparkSession, tmp_path: Path, index: st
     assert_nothing_left_over(table)
 
 
-@IN_DRIVER
-@pytest.mark.parametrize("index", first_on_every_spark(in_ci([INDEXES[0], INDEXES[-1]], of=INDEXES)))
+@pytest.mark.one_spark
+@pytest.mark.parametrize(("index", "in_driver"), in_ci([(INDEXES[0], TASKS), (INDEXES[-1], DRIVER)], of=BOTH_PLACES))
 def test_both_engines_ask_conditions_alike(spark: SparkSession, tmp_path: Path, index: str, in_driver: int) -> None:
     table, other = create(tmp_path / "spark", index), create(tmp_path / "local", index)
     when = "source.ts % 3 = 0 or target.city = 'z' and source.v >= target.v"
@@ -105,7 +109,8 @@ def test_both_engines_ask_conditions_alike(spark: SparkSession, tmp_path: Path, 
             rli_spark.merge(wrong, table, "op", "source.nothing > 1")
 
 
-@IN_DRIVER
+@pytest.mark.one_spark
+@IN_TASKS
 def test_deletes_win_ties_in_frames(spark: SparkSession, tmp_path: Path, in_driver: int) -> None:
     table = create(tmp_path)
     with small_writes(spark, in_driver):
@@ -115,7 +120,8 @@ def test_deletes_win_ties_in_frames(spark: SparkSession, tmp_path: Path, in_driv
     assert table.schema is None
 
 
-@IN_DRIVER
+@pytest.mark.one_spark
+@IN_TASKS
 def test_wrong_frames_are_refused(spark: SparkSession, tmp_path: Path, in_driver: int) -> None:
     table = create(tmp_path)
     one = Change("a", "x", 1, 1.0, "c")
@@ -138,6 +144,7 @@ def test_wrong_frames_are_refused(spark: SparkSession, tmp_path: Path, in_driver
         assert rli_spark.merge(gone, table, op="op").deleted == 1
 
 
+@pytest.mark.one_spark
 def test_changed_keys_in_frames(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path)
     table.merge(envelope([Change("a", "x", 1, 1.0, "c")]))
@@ -149,6 +156,7 @@ def test_changed_keys_in_frames(spark: SparkSession, tmp_path: Path) -> None:
     assert [row["id"] for row in rows_of(table)] == ["b"]
 
 
+@pytest.mark.one_spark
 def test_events_come_as_spark_reads_json(spark: SparkSession, tmp_path: Path) -> None:
     """A column of nulls alone is one of strings then."""
     table = rli.create_table(tmp_path / "table", record_key="id", ordering="ts_ms")
@@ -168,6 +176,7 @@ def test_events_come_as_spark_reads_json(spark: SparkSession, tmp_path: Path) ->
         merge({**changed, "before": {**key, "v": "1.5"}})
 
 
+@pytest.mark.one_spark
 def test_repeated_frames_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path)
     rows = in_columns([Change("a", "x", 1, 1.0, "c"), Change("b", "x", 1, 1.0, "c")])

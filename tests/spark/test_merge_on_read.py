@@ -12,6 +12,7 @@ import rli
 import rli_spark
 from tests.support.hudi_tables import unzip_hudi_table
 from tests.support.index_kinds import MERGE_ON_READ
+from tests.support.lanes import first_on_every_spark
 from tests.support.rows import sorted_rows
 from tests.support.tables import check_stored
 
@@ -24,7 +25,7 @@ def collected(frame: DataFrame) -> list[dict[str, object]]:
     return sorted_rows(row.asDict(recursive=True) for row in frame.collect())
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", first_on_every_spark(TABLES))
 def test_spark_merges_log_files(spark: SparkSession, tmp_path: Path, name: str) -> None:
     table = rli.open_table(unzip_hudi_table(name, tmp_path))
     assert any(one.endswith(".parquet") for one in table.scan(query="read_optimized").files())
@@ -34,6 +35,7 @@ def test_spark_merges_log_files(spark: SparkSession, tmp_path: Path, name: str) 
         table.scan().files()
 
 
+@pytest.mark.one_spark
 def test_filters_reach_merged_records(spark: SparkSession, tmp_path: Path) -> None:
     table = rli.open_table(unzip_hudi_table(TABLES[0], tmp_path))
     fares = table.read(columns=["fare"])["fare"]
@@ -43,7 +45,7 @@ def test_filters_reach_merged_records(spark: SparkSession, tmp_path: Path) -> No
         assert collected(found) == sorted_rows(table.read(columns=["uuid"], filters=filters))
 
 
-@pytest.mark.parametrize("kind", ["record-logs", "bucket-logs"])
+@pytest.mark.parametrize("kind", first_on_every_spark(["record-logs", "bucket-logs"]))
 def test_spark_appends_log_files(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table = MERGE_ON_READ[kind].create(tmp_path, maintenance=False)
     rows = [(f"k{number}", "xy"[number % 2], 10, float(number)) for number in range(20)]

@@ -11,6 +11,7 @@ import rli
 import rli_spark
 from rli import ConflictError, InvalidInputError, PartitionChangeError, Step, TransactionMismatchError
 from tests.support.index_kinds import stored_rows
+from tests.support.lanes import first_on_every_spark
 from tests.support.steps import Once
 from tests.support.table_model import Version
 from tests.support.tables import check_stored, records
@@ -39,7 +40,7 @@ def told(done: rli.CommitResult) -> tuple[int, ...]:
     return done.inserted, done.updated, done.moved, done.deleted, done.unchanged, done.files_rewritten
 
 
-@pytest.mark.parametrize("index", ["lmdb://{folder}", "simple:", "bucket:?buckets=3"])
+@pytest.mark.parametrize("index", first_on_every_spark(["lmdb://{folder}", "simple:", "bucket:?buckets=3"]))
 def test_same_as_in_plain_python(spark: SparkSession, tmp_path: Path, index: str) -> None:
     with filled(tmp_path, "local", index) as local, filled(tmp_path, "spark", index) as table:
         expected, done = (
@@ -56,6 +57,7 @@ def test_same_as_in_plain_python(spark: SparkSession, tmp_path: Path, index: str
         check_stored(table)
 
 
+@pytest.mark.one_spark
 def test_tasks_of_a_large_overwrite(spark: SparkSession, tmp_path: Path) -> None:
     with filled(tmp_path, "t", "lmdb://{folder}") as table:
         table.upsert(records(*((f"o{n}", "other", 1, 1.0) for n in range(20_000))))
@@ -69,6 +71,7 @@ def test_tasks_of_a_large_overwrite(spark: SparkSession, tmp_path: Path) -> None
         check_stored(table)
 
 
+@pytest.mark.one_spark
 def test_conflicts_and_repeats_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     with filled(tmp_path, "t", "lmdb://{folder}") as table:
         rows = frame(spark, ("m", "empty", 1, 1.0))
@@ -84,6 +87,7 @@ def test_conflicts_and_repeats_in_spark(spark: SparkSession, tmp_path: Path) -> 
         check_stored(table)
 
 
+@pytest.mark.one_spark
 def test_refused_frames_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
     with filled(tmp_path, "t", "lmdb://{folder}") as table:
         before = table.timeline()

@@ -18,6 +18,7 @@ from tests.support.redis import spare_server
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
 
+@pytest.mark.one_spark
 def test_executors_use_driver_credentials(
     spark: SparkSession, redis_server: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

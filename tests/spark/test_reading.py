@@ -47,6 +47,7 @@ def test_every_row_gets_its_tag(spark: SparkSession, filled: rli.Table) -> None:
     assert expected[1] == (None, None, None)
 
 
+@pytest.mark.one_spark
 def test_tagging_catches_up_lagging_index(spark: SparkSession, filled: rli.Table) -> None:
     killed = False
 
@@ -71,6 +72,7 @@ def test_read_gives_requested_rows_and_columns(spark: SparkSession, filled: rli.
     assert sorted(row.id for row in either.collect()) == ["k1", "k7"]
 
 
+@pytest.mark.one_spark
 def test_irrelevant_files_are_not_read(spark: SparkSession, filled: rli.Table) -> None:
     files = rli_spark.read(spark, filled, filters=[("city", "=", "c1")]).inputFiles()
     assert files
@@ -151,6 +153,7 @@ def test_misuse_of_keys(spark: SparkSession, filled: rli.Table) -> None:
         rli_spark.read(spark, filled, keys=keys)
 
 
+@pytest.mark.one_spark
 def test_filter_passes_same_rows_as_table(spark: SparkSession, tmp_path: Path) -> None:
     cases = FilterCases(random.Random(7), "s")
     table = rli.create_table(tmp_path / "t", record_key="id", partition_by="p", index="simple:")

@@ -27,6 +27,7 @@ from rli_spark.requests.request_files import RequestFile
 from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, limit_memory
 from tests.support.damage import damaged as damaged_bytes
+from tests.support.lanes import first_on_every_spark
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 
 pytestmark = pytest.mark.spark
@@ -73,8 +74,8 @@ def change_keys(rows: pa.Table) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index("_rli_record_key"), "_rli_record_key", keys)
 
 
-@pytest.mark.parametrize("change", [lose_a_row, repeat_a_row, change_keys])
-@pytest.mark.parametrize("work", ["upsert", "delete"])
+@pytest.mark.parametrize("change", first_on_every_spark([lose_a_row, repeat_a_row, change_keys]))
+@pytest.mark.parametrize("work", first_on_every_spark(["upsert", "delete"]))
 def test_unrequested_rows_void_every_attempt(
     spark: SparkSession, table: rli.Table, change: Callable[[pa.Table], pa.Table], work: str
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_void_attempt_is_tried_again(spark: SparkSession, table: rli.Table) ->
     assert [(row["id"], row["city"]) for row in rows_of(table)] == [("a", "x"), ("b", "y"), ("new", "x")]
 
 
+@pytest.mark.one_spark
 def test_removed_request_is_not_empty(spark: SparkSession, table: rli.Table) -> None:
     shared = shared_records(opened_table(table).definition, opened_table(table).index)
 
@@ -112,6 +114,7 @@ def test_removed_request_is_not_empty(spark: SparkSession, table: rli.Table) -> 
     assert_nothing_left_over(table)
 
 
+@pytest.mark.one_spark
 @given(st.lists(st.text(min_size=1), unique=True, min_size=1))
 def test_tally_covers_keys_in_any_order(keys: list[str]) -> None:
     tally = Tally.of(pa.array(keys))
@@ -122,10 +125,12 @@ def test_tally_covers_keys_in_any_order(keys: list[str]) -> None:
     assert Tally.of(pa.array([*keys, keys[0]])) != tally
 
 
+@pytest.mark.one_spark
 def test_damaged_request_file_is_clear_error(tmp_path: Path) -> None:
     assert not was_killed(_read_damaged, tmp_path), "the reader was killed"
 
 
+@pytest.mark.one_spark
 def test_request_stream_without_rows_is_error(tmp_path: Path) -> None:
     storage, ends = Storage(str(tmp_path)), np.zeros(1, np.uint32)
     schema = pa.schema({"key": pa.string(), "_rli_hash": pa.uint32()})

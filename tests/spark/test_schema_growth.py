@@ -54,6 +54,7 @@ def test_files_of_either_type_are_read(spark: SparkSession, grown: rli.Table) ->
     assert found == [row for row in expected if row["id"] in {"a", "c", "e"}]
 
 
+@pytest.mark.one_spark
 def test_filters_hold_for_either_type(spark: SparkSession, grown: rli.Table) -> None:
     for condition, keys in [
         (("whole", "=", 7), ["a", "e", "f"]),
@@ -74,6 +75,7 @@ def test_past_reads_use_earlier_types(spark: SparkSession, grown: rli.Table) -> 
     assert [row["id"] for row in collected(then)] == ["a", "b", "e", "f"]
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("small", [0, 1 << 20], ids=["tasks", "driver"])
 def test_frames_make_types_grow(spark: SparkSession, table: rli.Table, small: int) -> None:
     with small_writes(spark, small):

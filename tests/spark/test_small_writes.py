@@ -22,7 +22,6 @@ from rli_spark.planning.parallelism import Parallelism
 from rli_spark.planning.resources import SMALL_WRITE_BYTES, resources_of, size_of_results
 from rli_spark.requests.request_parts import Parts
 from rli_spark.requests.small_frames import rows_of_small
-from tests.support.lanes import first_on_every_spark
 from tests.support.spark import REPOSITORY, small_writes
 from tests.support.spark_writes import delete_within, upsert_within
 from tests.support.tables import assert_nothing_left_over, records, rows_of
@@ -94,17 +93,15 @@ def test_a_log_tells_where_writes_run(spark: SparkSession, table: rli.Table, cap
     assert "rows" in large["request"].getMessage()
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize(
     ("limits", "is_by_tasks"),
-    first_on_every_spark(
-        [
-            (Limits(local_cores=0, tasks_like_driver=1, rewritten_bytes=0), True),
-            (Limits(local_cores=0, tasks_like_driver=1, rewritten_bytes=1 << 20), False),
-            (Limits(local_cores=0, tasks_like_driver=1, file_groups=0), True),
-            (Limits(local_cores=0, tasks_like_driver=1, file_groups=1), False),
-        ],
-        2,
-    ),
+    [
+        (Limits(local_cores=0, tasks_like_driver=1, rewritten_bytes=0), True),
+        (Limits(local_cores=0, tasks_like_driver=1, rewritten_bytes=1 << 20), False),
+        (Limits(local_cores=0, tasks_like_driver=1, file_groups=0), True),
+        (Limits(local_cores=0, tasks_like_driver=1, file_groups=1), False),
+    ],
 )
 def test_many_or_large_files_use_tasks(
     spark: SparkSession, table: rli.Table, limits: Limits, *, is_by_tasks: bool
@@ -127,12 +124,14 @@ def test_many_or_large_files_use_tasks(
     assert table.verify_index().agrees
 
 
+@pytest.mark.one_spark
 def test_a_local_driver_rewrites_any_files(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*BEFORE))
     frame, none = spark.createDataFrame(BATCH, COLUMNS), Limits(rewritten_bytes=0, file_groups=0)
     assert jobs_of(spark, lambda: upsert_within(none, frame, table)) == 1
 
 
+@pytest.mark.one_spark
 def test_local_driver_collects_overflow_through_files(spark: SparkSession, table: rli.Table) -> None:
     none = Limits(brought_bytes=0, collected_bytes=0)
     table.upsert(records(*BEFORE))
@@ -198,6 +197,7 @@ def test_unexpectedly_wide_rows_are_not_brought(spark: SparkSession, column: str
     )
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("name", ["_rli_row_number", "_RLI_Row_Number"])
 def test_column_may_be_named_row_number(spark: SparkSession, table: rli.Table, name: str) -> None:
     frame = spark.createDataFrame([(*BATCH[0], "kept")], f"{COLUMNS}, `{name}` string")
@@ -233,6 +233,7 @@ def test_cluster_with_small_results_can_write(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.one_spark
 def test_cluster_driver_reads_no_row_files(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*BEFORE))
     # The first task gives its rows to the driver, the second one writes a file.
@@ -242,7 +243,8 @@ def test_cluster_driver_reads_no_row_files(spark: SparkSession, table: rli.Table
     assert [row["v"] for row in rows_of(table)] == [2.0, 2.0, 1.0, 1.0, 2.0]
 
 
-@pytest.mark.parametrize("index", first_on_every_spark(["simple:", "global-bloom:"]))
+@pytest.mark.one_spark
+@pytest.mark.parametrize("index", ["simple:", "global-bloom:"])
 @pytest.mark.parametrize("limit", [0, 1 << 24])
 def test_large_tables_are_searched_by_tasks(spark: SparkSession, tmp_path: Path, index: str, limit: int) -> None:
     limits = Limits(searched_bytes=limit)
@@ -262,6 +264,7 @@ def test_large_tables_are_searched_by_tasks(spark: SparkSession, tmp_path: Path,
     assert_nothing_left_over(ours)
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("large", [0, 1, 2])
 def test_tasks_may_have_uneven_rows(spark: SparkSession, table: rli.Table, large: int) -> None:
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -280,6 +283,7 @@ def test_tasks_may_have_uneven_rows(spark: SparkSession, table: rli.Table, large
     assert_nothing_left_over(table)
 
 
+@pytest.mark.one_spark
 def test_nondeterministic_frame_is_computed_once(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*BEFORE))
     frame = spark.range(0, 20, 1, 2).selectExpr("uuid() id", "'x' city", "1L ts", "rand() v")

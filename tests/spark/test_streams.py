@@ -133,6 +133,7 @@ def test_state_follows_stream_and_other_writers(spark: SparkSession, tmp_path: P
     assert table.verify_index().agrees
 
 
+@pytest.mark.one_spark
 def test_commit_without_journal_is_followed_late(spark: SparkSession, tmp_path: Path, tagged_by: list[str]) -> None:
     table = create(tmp_path)
     stream = Stream(spark, tmp_path, tag_by="state")
@@ -149,6 +150,7 @@ def test_commit_without_journal_is_followed_late(spark: SparkSession, tmp_path: 
     assert len(list((tmp_path / "table" / ".hoodie" / ".rli" / "streams").glob("*/*/"))) == 1
 
 
+@pytest.mark.one_spark
 def test_lost_stream_state_is_rebuilt(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path)
     held = [(f"k{n}", "x", 1, 1.0) for n in range(40)]
@@ -167,6 +169,7 @@ def test_lost_stream_state_is_rebuilt(spark: SparkSession, tmp_path: Path) -> No
     assert state_of(table) == wanted(held, second)
 
 
+@pytest.mark.one_spark
 def test_forgotten_keys_are_not_reinserted(spark: SparkSession, tmp_path: Path, tagged_by: list[str]) -> None:
     table = create(tmp_path)
     stream = Stream(spark, tmp_path, tag_by="state", mode="insert", ttl=timedelta(microseconds=1))
@@ -179,6 +182,7 @@ def test_forgotten_keys_are_not_reinserted(spark: SparkSession, tmp_path: Path, 
     assert tagged_by == ["state", "state", "index"]
 
 
+@pytest.mark.one_spark
 def test_locations_are_reread_after_clean(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(tmp_path)
     for number in range(3):
@@ -196,6 +200,7 @@ def test_locations_are_reread_after_clean(spark: SparkSession, tmp_path: Path, m
     assert state_of(table) == {"a": ("y", 3.0)}
 
 
+@pytest.mark.one_spark
 def test_stream_respects_partition_scope(spark: SparkSession, tmp_path: Path, tagged_by: list[str]) -> None:
     table = create(tmp_path, "simple:")
     table.upsert(records(("a", "x", 0, 0.0)))
@@ -220,6 +225,7 @@ def test_stream_may_look_up_in_store(spark: SparkSession, tmp_path: Path) -> Non
     assert [entry.transaction is not None for entry in table.history()] == [True, True]
 
 
+@pytest.mark.one_spark
 @pytest.mark.invariant("P37")
 def test_stream_switches_to_migrated_index(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path, f"lmdb://{tmp_path / 'index'}")
@@ -291,6 +297,7 @@ class Replayed:
         writer.trigger(availableNow=True).start().awaitTermination()
 
 
+@pytest.mark.one_spark
 @pytest.mark.invariant("P26")
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_a_replay_may_compute_values_again(
@@ -324,6 +331,7 @@ def test_replay_of_other_keys_ends_query(spark: SparkSession, tmp_path: Path, ta
     assert sorted(row["id"] for row in rows_of(table)) == ["a", "b"]
 
 
+@pytest.mark.one_spark
 @pytest.mark.invariant("P26")
 def test_replay_in_other_mode_ends_query(spark: SparkSession, tmp_path: Path, table: rli.Table) -> None:
     stream = Replayed(spark, tmp_path)

@@ -47,6 +47,7 @@ def test_workers_with_other_python_are_refused(
     assert table.timeline() == ()
 
 
+@pytest.mark.one_spark
 def test_renamed_capable_python_is_accepted(
     spark: SparkSession, table: rli.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_greatest_ordering_value_wins(spark: SparkSession, table: rli.Table) -> 
     assert stored(table) == [("a", "city 1", 49, 49.0)]
 
 
+@pytest.mark.one_spark
 def test_equal_rows_are_deduplicated_across_partitions(spark: SparkSession, table: rli.Table) -> None:
     rows = [("a", city, 1, 1.0) for city in ("Rome", "Oslo", "Bern")]
     rli_spark.upsert(frame(spark, *rows).repartition(3), table)
@@ -92,6 +93,7 @@ def test_both_engines_make_the_same_table(spark: SparkSession, table: rli.Table,
     assert stored(table) == stored(other)
 
 
+@pytest.mark.one_spark
 def test_python_and_spark_alternate_on_table(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(arrow(("a", "Rome", 1, 1.0), ("b", "Rome", 1, 1.0)))
     rli_spark.upsert(frame(spark, ("a", "Oslo", 2, 2.0)), table)
@@ -108,6 +110,7 @@ def test_deletes_by_key_alone(spark: SparkSession, table: rli.Table) -> None:
     assert table.verify_index().agrees
 
 
+@pytest.mark.one_spark
 def test_keep_leaves_record_in_its_partition(spark: SparkSession, table: rli.Table) -> None:
     rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
     result = rli_spark.upsert(frame(spark, ("a", "Oslo", 2, 2.0)), table, on_partition_change="keep")
@@ -136,6 +139,7 @@ def test_bad_record_fails_whole_batch(
     assert table.verify_index().agrees
 
 
+@pytest.mark.one_spark
 def test_missing_column_fails_early(spark: SparkSession, table: rli.Table) -> None:
     rows = frame(spark, ("a", "Rome", 1, 1.0))
     for column in ("id", "city", "ts"):
@@ -161,6 +165,7 @@ def test_nested_types_and_maps_round_trip(spark: SparkSession, table: rli.Table)
     assert ours == rows.orderBy("id").collect()
 
 
+@pytest.mark.one_spark
 def test_added_columns_read_as_null(spark: SparkSession, table: rli.Table) -> None:
     rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
     rli_spark.upsert(frame(spark, ("b", "Oslo", 1, 1.0)).withColumn("tip", F.lit(2)), table)
@@ -170,6 +175,7 @@ def test_added_columns_read_as_null(spark: SparkSession, table: rli.Table) -> No
         rli_spark.upsert(frame(spark, ("c", "Oslo", 1, 1.0)), table)
 
 
+@pytest.mark.one_spark
 def test_insert_skips_known_keys(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(arrow(("a", "Rome", 5, 1.0)))
     rows = [("a", "Oslo", 6, 2.0), *((f"b{key}", f"city {n}", n, 2.0) for key in range(3) for n in (3, 1, 2))]
@@ -181,6 +187,7 @@ def test_insert_skips_known_keys(spark: SparkSession, table: rli.Table) -> None:
     assert table.verify_index().agrees
 
 
+@pytest.mark.one_spark
 def test_missing_columns_keep_stored_values(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(arrow(("a", "Rome", 5, 1.0), ("b", "Rome", 5, 2.0)))
     rows = [("a", "Rome", 6, 0.0), ("b", "Bern", 6, 0.0), ("c", "Bern", 6, 0.0)]
@@ -189,6 +196,7 @@ def test_missing_columns_keep_stored_values(spark: SparkSession, table: rli.Tabl
     assert stored(table) == [("a", "Rome", 6, 1.0), ("b", "Bern", 6, 2.0), ("c", "Bern", 6, None)]
 
 
+@pytest.mark.one_spark
 def test_small_files_fill_and_large_split(spark: SparkSession, table: rli.Table) -> None:
     rows = spark.range(20_000).select(
         F.concat(F.lit("k"), F.col("id")).alias("id"),
@@ -220,6 +228,7 @@ def test_small_files_are_clustered_by_tasks(spark: SparkSession, tmp_path: Path)
     assert rli_spark.cluster(spark, table).instant is None
 
 
+@pytest.mark.one_spark
 def test_an_empty_batch_commits_nothing(spark: SparkSession, table: rli.Table) -> None:
     assert rli_spark.upsert(frame(spark), table).instant is None
     assert table.timeline() == ()
@@ -236,6 +245,7 @@ def test_bootstrap_builds_the_same_index(spark: SparkSession, table: rli.Table) 
     assert sorted_rows(table.lookup(keys)) == sorted_rows(before)
 
 
+@pytest.mark.one_spark
 def test_verify_finds_missing_entries(spark: SparkSession, table: rli.Table) -> None:
     rli_spark.upsert(frame(spark, ("b", "Oslo", 1, 1.0)), table)
     rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)

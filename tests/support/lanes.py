@@ -1,7 +1,8 @@
 """Which cases of a test of Spark run on each line of PySpark, and which on PySpark 3.5 alone.
 
-What Spark calls and how Spark plans differ between the lines. What rli does with an index of some kind, or in the driver,
-does not: such cases run on one line.
+What Spark calls and how Spark plans differ between the lines, so each verb, the data source, streams and workers have a case on
+both. What rli does with an index of some kind, in the driver, in a conflict or in a repeat does not: such cases run on one line, as do
+tests marked ``one_spark``.
 """
 
 from __future__ import annotations
