@@ -18,11 +18,11 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-# Locked versions with hashes; the project itself comes without its dependencies, which are installed already.
+# Locked versions with hashes, each dependency among them, so pip has none to look for; then the project itself.
 define install_locked
 @test -n "$(PYTHON)" || { echo "no Python 3.11-3.13 with venv found: install one, or name it with PYTHON=…" >&2; exit 2; }
 @test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
-@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
+@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(2)
 @$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 @touch $@
 endef
@@ -52,12 +52,12 @@ demo: $(VENV)/.runtime ## Run the quick start: real data, upserts, moves, look-u
 	@$(BIN)/rli demo
 
 # Files side by side, the tests of a file one after the other, and those that share a slow server (tests/support/sharing.py).
-# Three processes for two cores, and the lane of PySpark 4 beside them: tests of servers, leases and kills wait for half of their time.
-IN_PARALLEL := -n 3 --dist loadfile
+# Four processes for two cores: tests of servers, leases and kills wait for half of their time.
+IN_PARALLEL := -n 4 --dist loadfile
 
 # These only compute.
 QUICK_TESTS := -n 2 --dist loadfile -m "not spark and not hudi and not docker and not crash and not slow" \
-	tests/architecture tests/index tests/unit
+	tests/index tests/unit
 
 # Before `make test`, to have it beside something else.
 .PHONY: prepared
@@ -83,7 +83,7 @@ spark4-lane: $(VENV_SPARK4)/.done
 
 .PHONY: unit
 unit: $(VENV)/.dev ## Run the quick tests, without Java and Docker, in about a minute
-	$(BIN)/python -m pytest $(QUICK_TESTS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(QUICK_TESTS) tests/architecture $(PYTEST_ARGS)
 
 # The Python version of the unit lane; its interpreter is on the path, or one of pyenv's.
 UNIT_VERSION ?= 3.13

@@ -22,7 +22,7 @@ from tests.support.tables import check_stored, records
 
 pytestmark = pytest.mark.crash
 
-_POINTS: Final = 1 if EVERY_POINT else 5
+_POINTS: Final = 1 if EVERY_POINT else 7
 """The disk is full from one of so many changes on."""
 
 

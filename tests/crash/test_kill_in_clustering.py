@@ -65,7 +65,7 @@ def test_kill_in_clustering_and_its_rollback(scattered_copies: Copies, write: st
     do_write(pointed(_prepared(scattered_copies, write), points.append), write)
     outcomes = []
     changes = [number for number, point in enumerate(points, 1) if point.startswith("before")]
-    for number, follow_up in zip(changes if EVERY_POINT else changes[::3], cycle(FOLLOW_UPS), strict=False):
+    for number, follow_up in zip(changes if EVERY_POINT else changes[::5], cycle(FOLLOW_UPS), strict=False):
         folder = Path(_prepared(scattered_copies, write).location).parent
         assert was_killed(write_and_die_at_point, folder, write, KillAt(number)), points[number - 1]
         try:

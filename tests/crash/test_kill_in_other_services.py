@@ -49,7 +49,7 @@ def test_kill_in_rollback_of_version_9(copies_9: Copies) -> None:
     folder = copies_9.make()
     do_write(pointed(open_copy(folder), points.append), "rollback")
     assert read_rows(open_copy(folder)) == AFTER["rollback"]
-    for number in _changes(points)[:: 1 if EVERY_POINT else 3]:
+    for number in _changes(points)[:: 1 if EVERY_POINT else 5]:
         folder = copies_9.make()
         assert was_killed(write_and_die_at_point, folder, "rollback", KillAt(number)), points[number - 1]
         require_recovery(folder, "rollback", "upsert")
@@ -147,7 +147,7 @@ def test_kill_at_changes_of_archive(copies: Copies, copies_9: Copies, version: i
     active, archived = table.timeline(), check_archived(table)
     assert len(archived) == 4
     table.close()
-    for number in _changes(points)[:: 1 if EVERY_POINT else 3]:
+    for number in _changes(points)[:: 1 if EVERY_POINT else 5]:
         folder = Path(shutil.copytree(template, template.with_name(f"killed-{number}")))
         assert was_killed(archive_and_die, folder, KillAt(number)), points[number - 1]
         table = open_copy(folder)

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.every_spark, pyt
 
 SCHEMA: Final = "id string, city string, ts long, v double"
 BEFORE, AFTER = "before the write", "after the write"
-FEW: Final = [Step.TAGGED, Step.PUBLISHED, AFTER]
+FEW: Final = [Step.TAGGED, Step.PUBLISHED]
 STEPS: Final = [BEFORE, *(step for step in Step if step is not Step.FILE_GROUP_WRITTEN), AFTER]
 BATCHES: Final = [
     [("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)],

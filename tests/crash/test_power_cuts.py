@@ -36,7 +36,7 @@ from tests.support.tables import check_stored, records
 
 pytestmark = pytest.mark.crash
 
-_POINTS: Final = 1 if EVERY_POINT else 9
+_POINTS: Final = 1 if EVERY_POINT else 13
 """The power goes off at one of so many changes, beside those that matter most."""
 
 _ACKNOWLEDGED: Final = "acknowledged"

@@ -266,7 +266,7 @@ def test_writes_beside_a_stopped_clustering_stay(copies: Copies) -> None:
 
 @pytest.mark.invariant("P53")
 def test_partitions_beside_a_stopped_birth_stay(copies: Copies) -> None:
-    for folder, number, change in stopped_at_each_change(copies, enable, every=18):
+    for folder, number, change in stopped_at_each_change(copies, enable, every=25):
         with open_copy(folder) as table:
             with paused(folder, enable, number) as stopped:
                 table.upsert(records(("later", "x", 1, 1.0)))
@@ -281,7 +281,7 @@ def test_partitions_beside_a_stopped_birth_stay(copies: Copies) -> None:
 
 @pytest.mark.invariant("P54")
 def test_metadata_beside_a_stopped_archive_stays(copies: Copies) -> None:
-    for folder, number, change in stopped_at_each_change(copies, archive, before=compacted, every=18):
+    for folder, number, change in stopped_at_each_change(copies, archive, before=compacted, every=25):
         with open_copy(folder) as table:
             with paused(folder, archive, number) as stopped:
                 table.upsert(records(("later", "x", 1, 1.0)))

@@ -23,7 +23,7 @@ from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
 from tests.support.edge_values import EDGES, table_after_all_changes
 from tests.support.metadata_tables import METADATA_TABLES, state_before_later_commits, unpack_metadata_table
-from tests.support.soak import FACTOR
+from tests.support.soak import cases
 from tests.support.tables import records, turn_into_version_9
 
 OF_HUDI = (*METADATA_TABLES, "v9_gaps", "v9_logs", "v6_logs")
@@ -52,7 +52,7 @@ def full(tables: dict[str, Table]) -> dict[tuple[str, Query], pa.Table]:
 
 @pytest.mark.parametrize("name", TABLES)
 @given(data=st.data())
-@settings(max_examples=25 * FACTOR, deadline=None)
+@settings(max_examples=cases(10), deadline=None)
 def test_skipping_loses_no_record(
     tables: dict[str, Table], full: dict[tuple[str, Query], pa.Table], name: str, data: st.DataObject
 ) -> None:
