@@ -107,6 +107,34 @@ def test_open_tables_switch_to_new_index(tmp_path: Path, before: str, after: str
     check_stored(table)
 
 
+@pytest.mark.invariant("P37")
+def test_shards_change_beside_a_writer(tmp_path: Path) -> None:
+    url, other = RECORD.format(folder=tmp_path), OTHER.format(folder=tmp_path)
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=url, shards=2)
+    table.upsert(records(*((f"k{number}", "x", 1, 1.0) for number in range(100))))
+    writer, rounds = open_table(table.location), iter(range(2, 50))
+
+    def write(step: MigrationStep) -> None:
+        """A move, an insert and a delete between all steps at which writers go on."""
+        if step not in {MigrationStep.BUILT, MigrationStep.CAUGHT_UP, MigrationStep.VERIFIED}:
+            return
+        ts = next(rounds)
+        moved = writer.upsert(records((f"k{ts}", "y", ts, 1.0), (f"new{ts}", "z", ts, 1.0)))
+        assert (moved.moved, moved.inserted) == (1, 1)
+        assert writer.delete([f"k{ts + 50}"]).deleted == 1
+
+    for to, shards in ((other, 7), (url, 64)):
+        table.migrate_index(to, shards=shards, drop_old=True, on_step=write)
+        told = writer.info().index
+        assert told is not None
+        assert (told.url, told.shards) == (to, shards)
+        assert writer.verify_index().agrees
+    written = range(2, 8)
+    found = writer.lookup([*(f"k{ts}" for ts in written), *(f"k{ts + 50}" for ts in written)])["partition_path"]
+    assert found.to_pylist() == ["y"] * 6 + [None] * 6
+    check_stored(table)
+
+
 @pytest.mark.parametrize(("before", "after"), [(RECORD, OTHER), ("global-simple:", OTHER), (RECORD, "global-simple:")])
 def test_earlier_commit_is_undone_after_migration(tmp_path: Path, before: str, after: str) -> None:
     table = new_table(tmp_path, before)
