@@ -27,8 +27,13 @@ def by_length(strings: pa.Array, most_bytes: int | None = None) -> Iterator[tupl
     offsets = np.frombuffer(offsets_buffer, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
     data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
     lengths = np.diff(offsets)
-    if most_bytes is None and not array.null_count and (lengths == lengths[0]).all():
-        yield np.arange(len(array)), data[offsets[0] : offsets[-1]].reshape(len(array), int(lengths[0]))
+    if not array.null_count and (lengths == lengths[0]).all():
+        length = int(lengths[0])
+        matrix = data[offsets[0] : offsets[-1]].reshape(len(array), length)
+        step = len(array) if most_bytes is None else max(1, most_bytes // max(length, 1))
+        for start in range(0, len(array), step):
+            positions = np.arange(start, min(start + step, len(array)))
+            yield positions, matrix[start : start + step]
         return
     valid = np.flatnonzero(np.asarray(array.is_valid()))
     order = valid[np.argsort(lengths[valid], kind="stable")]

@@ -230,9 +230,14 @@ def _records_of(context: WriteContext, targets: Sequence[FileGroupTarget], plan:
     rows = plan.rows
     numbers = np.arange(rows.num_rows) - starts_of(plan.rows_of)[plan.of_rows]
     tasks = [target.write_token.partition("-")[0] for target in targets]
-    task = pa.array(tasks).take(pa.array(plan.of_rows)) if len(tasks) > 1 else tasks[0]
     times = pa.repeat(pa.scalar(context.instant, pa.string()), rows.num_rows)
-    sequence_numbers = pc.binary_join_element_wise(context.instant, task, pa.array(numbers).cast(pa.string()), "_")
+    sequence_numbers = pa.array(numbers).cast(pa.string())
+    if len(tasks) == 1:
+        # Takes less than half of the time of joining.
+        sequence_numbers = pc.utf8_replace_slice(sequence_numbers, 0, 0, f"{context.instant}_{tasks[0]}_")
+    else:
+        task = pa.array(tasks).take(pa.array(plan.of_rows))
+        sequence_numbers = pc.binary_join_element_wise(context.instant, task, sequence_numbers, "_")
     data = conform(rows, context.schema)
     columns = [times, sequence_numbers, rows.column(work_rows.RECORD_KEY), *data.columns]
     return pa.table(columns, schema=with_record_meta_columns(context.schema))
