@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
@@ -72,21 +72,26 @@ class AnnouncedInstant:
     ) -> Self:
         """Request an instant under the lease and the lock, as writers of Hudi do, or leave nothing of it."""
         announced: Self | None = None
+        registered: Self | None = None
         patience = max(deadline - time.monotonic(), 0.0)
         try:
             with exclusive(table, index, "request of an instant", patience=patience, is_unlocked=True) as lease:
                 # Before the lock: a registration waits for the disk, and others wait for the lock.
-                announced = cls._registered(table, writers, table.load_timeline().latest_time, action)
+                registered = cls._registered(table, writers, table.load_timeline().latest_time, action)
                 with lease.locked(is_tentative=True) as lock:
                     # Writers of Hudi take a later instant for a write that began later.
                     latest = table.load_timeline().latest_time
-                    announced = cls._requested(table, writers, latest, action, announced)
+                    candidate, registered = registered, None
+                    announced = cls._requested(table, writers, latest, action, candidate)
                     # If the lock was lost, a writer of Hudi may have requested a later instant before this one.
                     lock.require_held()
         except BaseException:
             # No other process withdraws it, because this process would go on to renew its heartbeat.
             if announced is not None:
                 announced.withdraw()
+            # An instant of this time on the timeline is another engine's.
+            if registered is not None:
+                registered.forget()
             raise
         return announced
 
@@ -101,7 +106,8 @@ class AnnouncedInstant:
     ) -> Self:
         """A requested instant after the latest one; the registered one, if it is such an instant."""
         announced = registered or cls._registered(table, writers, latest, action)
-        while not announced.try_request(latest):
+        while not (announced.comes_after(latest) and (announced := announced.beating(writers)).try_request()):
+            announced.forget()
             latest = max(announced.time, latest or "")
             announced = cls._registered(table, writers, latest, action)
         return announced
@@ -199,14 +205,32 @@ class AnnouncedInstant:
             was_held = self.signs.release()
         return was_held
 
-    def try_request(self, latest: str | None) -> bool:
-        """Request the instant; False if the time is taken or not after the latest one, and this writer is none any more."""
-        was_requested = False
+    def comes_after(self, latest: str | None) -> bool:
+        """Whether the instant is later than the latest time of the timeline."""
+        return latest is None or self.time > latest
+
+    def beating(self, writers: Writers) -> Self:
+        """The instant with heartbeats for writers of Hudi, if the table shares a lock with them.
+
+        The caller knows that no other engine has the instant: else the heartbeats would be that engine's.
+        """
         try:
-            was_requested = (latest is None or self.time > latest) and self.on_timeline.request()
-            if not was_requested:
-                self.table.storage.delete_folder(self.folder)
+            return replace(self, signs=writers.beating(self.time, self.signs))
+        except BaseException:
+            self.forget()
+            raise
+
+    def try_request(self) -> bool:
+        """Request the instant; False if the time is taken."""
+        try:
+            return self.on_timeline.request()
+        except BaseException:
+            self.signs.release()
+            raise
+
+    def forget(self) -> None:
+        """End a registration whose instant was not requested."""
+        try:
+            self.table.storage.delete_folder(self.folder)
         finally:
-            if not was_requested:
-                self.signs.release()
-        return was_requested
+            self.signs.release()

@@ -70,12 +70,14 @@ class ScheduledInstant:
         instant = TableInstant(table, self.time, Action.COMPACTION)
         with exclusive(table, index, "taking up of a compaction", patience=self.patience):
             self._require_pending(instant)
-            signs = coordination_of(table, index).writers.register(self.time)
+            writers = coordination_of(table, index).writers
+            signs = writers.register(self.time)
             if signs is None:
                 raise CompactionTakenError(
                     f"another process carries the compaction out: instant={self.time}", remedy="wait for that process"
                 )
             try:
+                signs = writers.beating(self.time, signs)
                 if instant.progress() is not None:
                     _clear_attempt(instant)
             except BaseException:

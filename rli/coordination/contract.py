@@ -174,7 +174,10 @@ class Writers(Protocol):
     """The registry of the writes that are under way, or were when their process died."""
 
     def register(self, instant: str) -> SignsOfLife | None:
-        """Note a write by its work folder; None if the instant is another writer's."""
+        """Note a write by its work folder; None if the instant is another writer's of rli."""
+
+    def beating(self, instant: str, signs: SignsOfLife) -> SignsOfLife:
+        """The signs of life of a write, with heartbeats for writers of Hudi if the table shares a lock with them."""
 
     def at_work(self) -> tuple[str, ...]:
         """The instants of all writes that may still be published, by living and by dead writers."""

@@ -53,7 +53,7 @@ class RegisteredWriters:
         self._heartbeats = heartbeats
 
     def register(self, instant: str) -> SignsOfLife | None:
-        """Note a write by its work folder; None if the instant is another writer's."""
+        """Note a write by its work folder; None if the instant is another writer's of rli."""
         signs = self._liveness.begin(instant)
         if signs is None:
             return None
@@ -62,12 +62,14 @@ class RegisteredWriters:
             self._storage.make_folder(paths.work_folder(instant))
             note_beginning(self._storage, instant, self._generation)
             self._storage.flush([paths.WORK, posixpath.dirname(paths.WORK)])
-            if self._heartbeats is not None:
-                return self._heartbeats.begin(instant, signs)
         except BaseException:
             signs.release()
             raise
         return signs
+
+    def beating(self, instant: str, signs: SignsOfLife) -> SignsOfLife:
+        """The signs of life of a write, with heartbeats for writers of Hudi if the table shares a lock with them."""
+        return signs if self._heartbeats is None else self._heartbeats.begin(instant, signs)
 
     def at_work(self) -> tuple[str, ...]:
         """The instants of all writes that may still be published, by living and by dead writers."""

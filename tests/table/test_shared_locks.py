@@ -91,13 +91,16 @@ IN_ANOTHER_CITY = pa.table({"id": ["d"], "city": ["Lima"], "ts": [1]})
 
 @pytest.fixture
 def before_lock(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
-    """What happens just before a write takes the lock to publish: each of these functions is called once."""
+    """What happens just before a write takes the lock: each function is called once, the last one first.
+
+    A single function is called before the publication, and the first of two before the request of the instant.
+    """
     attempt, happening, taken = FileLock.attempt, list[Callable[[], None]](), [0]
 
     def happen(lock: FileLock, require_leading: Callable[[], None]) -> HeldFileLock | None:
         # The first time, a write takes the lock to request its instant.
         taken[0] += bool(happening)
-        if happening and taken[0] > 1:
+        if happening and (taken[0] > 1 or len(happening) > 1):
             happening.pop()()
         return attempt(lock, require_leading)
 
@@ -165,6 +168,24 @@ def roll_back_as_hudi(table: Table) -> None:
     for file in meta.glob(f"{instant}*"):
         file.unlink()
     (meta / f"{int(instant) + 1}.rollback.requested").touch()
+
+
+def test_instant_of_hudi_survives_a_collision(tmp_path: Path, before_lock: list[Callable[[], None]]) -> None:
+    # rli registers a writer before it takes the lock, and Hudi requests an instant of the same time meanwhile.
+    table = locked(tmp_path)
+    meta = Path(table.location, ".hoodie")
+    theirs = list[Path]()
+
+    def request() -> None:
+        [folder] = (meta / ".rli/work").iterdir()
+        (meta / ".heartbeat").mkdir(exist_ok=True)
+        theirs.extend((meta / f"{folder.name}.commit.requested", meta / ".heartbeat" / folder.name))
+        for file in theirs:
+            file.touch()
+
+    before_lock.extend([lambda: None, request])
+    assert table.upsert(ROWS).inserted == 2
+    assert [file.exists() for file in theirs] == [True, True]
 
 
 def test_rollback_by_hudi_is_told(tmp_path: Path) -> None:
