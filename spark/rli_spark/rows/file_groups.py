@@ -58,8 +58,9 @@ class LotWriting:
     def of(cls, writing: FileGroupWriting, lots: Lots) -> LotWriting:
         """The same writing for lots."""
         parts = [dict[FileGroupId, FileSlice]() for _ in lots.shuffle_keys]
-        for group, file_slice in writing.slices.items():
-            parts[lots.lots[group]][group] = file_slice
+        groups = list(writing.slices)
+        for group, number in zip(groups, lots.lots_of(groups).tolist(), strict=True):
+            parts[number][group] = writing.slices[group]
         return cls(replace(writing, slices={}), tuple(map(pickle.dumps, parts)))
 
     def of_lot(self, number: int) -> FileGroupWriting:

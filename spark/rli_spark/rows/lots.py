@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -10,6 +10,8 @@ from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from rli.file_group import work_rows
@@ -29,16 +31,18 @@ BYTES_PER_LOT: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Lots:
-    """Shares file groups out to tasks, and those of a task to lots. Picklable.
+    """Shares file groups out to tasks, and those of a task to lots. Picklable, as arrays: each task unpickles all of it.
 
     Attributes:
         tasks: how many get rows.
-        lots: the number of each file group's lot.
+        names: of the file groups, as ``_names_of`` gives them.
+        numbers: of the lot of each, shape (file groups,).
         shuffle_keys: of each lot: says which task gets it.
     """
 
     tasks: int
-    lots: Mapping[FileGroupId, int]
+    names: pa.StringArray
+    numbers: NDArray[np.int32]
     shuffle_keys: tuple[int, ...]
 
     @classmethod
@@ -60,7 +64,11 @@ class Lots:
                 keys.append(key_of_task[task])
             lots[group] = lot_of_task[task]
             room[task] -= row_bytes[group]
-        return cls(used, lots, tuple(keys))
+        return cls(used, _names_of(list(lots)), np.array(list(lots.values()), np.int32), tuple(keys))
+
+    def lots_of(self, groups: Sequence[FileGroupId]) -> NDArray[np.int32]:
+        """The number of the lot of each of some file groups, shape (n,)."""
+        return self.numbers[pc.index_in(_names_of(groups), value_set=self.names).to_numpy(zero_copy_only=True)]
 
     def in_lots(self, rows: pa.Table, columns: tuple[str, str] = work_rows.FILE_GROUP) -> pa.Table:
         """Work rows as row batches of ``IN_LOTS``, one for each lot.
@@ -70,7 +78,7 @@ class Lots:
             columns: name the file group that counts.
         """
         named = named_groups(*(rows.column(name).combine_chunks() for name in columns))
-        lot_of_code = np.array([self.lots[group] for group in cast("list[FileGroupId]", named.groups)], np.int64)
+        lot_of_code = self.lots_of(cast("list[FileGroupId]", named.groups))
         present, codes = np.unique(lot_of_code[named.codes], return_inverse=True)
         parts = split_by_code(rows, codes, len(present))
         numbers = present.tolist()
@@ -80,6 +88,13 @@ class Lots:
     def arranged(self, batches: DataFrame) -> DataFrame:
         """Row batches of ``IN_LOTS``, each lot in one task, one lot after the other."""
         return sent(batches, self.tasks).sortWithinPartitions(LOT)
+
+
+def _names_of(groups: Sequence[FileGroupId]) -> pa.StringArray:
+    """One string for each file group, which no other has."""
+    return pa.array(
+        [f"{len(group.partition_path)} {group.partition_path}{group.file_id}" for group in groups], pa.string()
+    )
 
 
 def whole_lots(batches: Iterable[tuple[int, bytes | pa.Buffer]]) -> Iterator[tuple[int, pa.Table]]:
