@@ -79,7 +79,7 @@ def test_tasks_share_the_largest_pieces(spark: SparkSession) -> None:
 
 
 def test_lost_executors_are_an_error() -> None:
-    told = r"executor 5 exited.*code 137; look for the reason.*memoryOverhead"
+    told = r"nothing of a write is visible.*executor 5 exited.*code 137; look for the reason.*memoryOverhead"
     with pytest.raises(rli.ExecutorLostError, match=told), unwrapped_errors():
         raise PySparkException(ABORTED)
 

@@ -48,7 +48,7 @@ def unwrapped_errors() -> Iterator[None]:
         if lost is None:
             raise
         raise errors.ExecutorLostError(
-            f"Spark gave a task up, because the processes that ran it died: {lost['lost'].strip()}",
+            f"Spark gave a task up, because the processes that ran it died (nothing of a write is visible): {lost['lost'].strip()}",
             remedy=(
                 "look for the reason in the executors' logs; if memory was short, raise spark.executor.memoryOverhead, which "
                 "holds the Python workers, and call again"
