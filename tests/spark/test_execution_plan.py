@@ -108,6 +108,16 @@ def test_rows_in_tasks_stay_there() -> None:
     assert [(stage.place, stage.jobs) for stage in decided] == [(Place.TASKS, jobs) for jobs in (2, 1, 1)]
 
 
+@pytest.mark.parametrize("resources", [LAPTOP, CLUSTER])
+def test_a_driver_compares_few_fingerprints(resources: Resources) -> None:
+    plan = plan_of(resources, is_load=True)
+    assert plan.compare_fingerprints(1, 16 * MEBIBYTE).by_driver
+    by_tasks = plan.compare_fingerprints(1, 16 * MEBIBYTE + 1)
+    assert (by_tasks.place, by_tasks.jobs, by_tasks.tasks) == (Place.TASKS, 1, 2)
+    none = plan_of(Resources(GIBIBYTE, resources.local_cores, resources.heap_bytes, set_bytes=0), is_load=True)
+    assert not none.compare_fingerprints(1, 1).by_driver
+
+
 def test_a_local_driver_rewrites_any_files() -> None:
     assert plan_of(LAPTOP).write([GIBIBYTE] * 1_000, Place.DRIVER).by_driver
 

@@ -21,6 +21,7 @@ from rli_spark.requests.arranging import HASH, Load, arranged_for_load
 from tests.spark.test_requests import Damage, lose_a_row, repeat_a_row
 from tests.spark.test_small_writes import COLUMNS, jobs_of
 from tests.support.lanes import first_on_every_spark
+from tests.support.spark import small_writes
 from tests.support.tables import assert_nothing_left_over, check_stored, records, rows_of
 
 ROWS = [(f"k{n}", f"c{n % 3}", n % 5, float(n)) for n in range(300)]
@@ -37,18 +38,26 @@ def frame_of(spark: SparkSession, rows: list[tuple[str, str, int, float]]) -> Da
 @pytest.mark.spark
 @pytest.mark.invariant("P19")
 @pytest.mark.parametrize(
-    ("extra", "scope", "stands_twice"),
+    ("extra", "scope", "small", "jobs"),
     first_on_every_spark(
         [
-            ([], Scope.GLOBAL, False),
-            ([AGAIN_HERE], Scope.GLOBAL, True),
-            ([AGAIN_ELSEWHERE], Scope.GLOBAL, True),
-            ([AGAIN_ELSEWHERE], Scope.PARTITION, False),
+            ([], Scope.GLOBAL, 0, 3),
+            ([AGAIN_HERE], Scope.GLOBAL, 0, 4),
+            ([AGAIN_ELSEWHERE], Scope.PARTITION, 0, 3),
+            # More than the fingerprints have, and less than the rows.
+            ([], Scope.GLOBAL, 5_000, 2),
+            ([AGAIN_ELSEWHERE], Scope.GLOBAL, 5_000, 3),
         ]
     ),
 )
 def test_load_equals_any_write(
-    spark: SparkSession, tmp_path: Path, extra: list[tuple[str, str, int, float]], scope: Scope, *, stands_twice: bool
+    spark: SparkSession,
+    tmp_path: Path,
+    extra: list[tuple[str, str, int, float]],
+    scope: Scope,
+    *,
+    small: int,
+    jobs: int,
 ) -> None:
     tables = [
         rli.create_table(
@@ -63,13 +72,14 @@ def test_load_equals_any_write(
     ]
     by_spark, local = tables
     done = list[rli.CommitResult]()
-    jobs = jobs_of(spark, lambda: done.append(rli_spark.upsert(frame_of(spark, ROWS + extra), by_spark)))
+    with small_writes(spark, small):
+        taken = jobs_of(spark, lambda: done.append(rli_spark.upsert(frame_of(spark, ROWS + extra), by_spark)))
     expected = local.upsert(records(*ROWS, *extra))
     assert (done[0].inserted, done[0].unchanged) == (expected.inserted, expected.unchanged)
     assert rows_of(by_spark) == rows_of(local)
     assert done[0].files_created > len({row[1] for row in ROWS})
-    # The request, a look at its fingerprints, and the files; rows of one key go the way of all writes.
-    assert (jobs == 3) == (not stands_twice)
+    # The request, a look at its fingerprints (few: by the driver), and the files; rows of one key go the way of all writes.
+    assert taken == jobs
     check_stored(by_spark)
     assert_nothing_left_over(by_spark)
 

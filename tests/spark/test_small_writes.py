@@ -47,7 +47,10 @@ def jobs_of(spark: SparkSession, work: Callable[[], object]) -> int:
     """How many jobs of Spark something takes."""
     context, group = spark.sparkContext, uuid4().hex
     context.setJobGroup(group, "counted")
-    work()
+    try:
+        work()
+    finally:
+        context._jsc.clearJobGroup()  # noqa: SLF001  (Python has no name for it)
     return len(context.statusTracker().getJobIdsForGroup(group))
 
 

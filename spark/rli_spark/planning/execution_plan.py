@@ -251,8 +251,11 @@ class ExecutionPlan:
         return self._told(Decision(Stage.TAG, Place.TASKS, reason, 1 + jobs_before, tasks, *numbers))
 
     def compare_fingerprints(self, rows: int, size: int) -> Decision:
-        """How the keys of a load are compared with each other, by fingerprints of so many bytes."""
+        """Who compares the keys of a load with each other, by fingerprints of so many bytes."""
         reason = "the rows of a first load are compared with each other by fingerprints, and need no tag"
+        if size <= self.brought_bytes:
+            # A job takes longer than to read and sort them.
+            return self._told(Decision(Stage.TAG, Place.DRIVER, reason, 0, 0, rows, size))
         return self._told(Decision(Stage.TAG, Place.TASKS, reason, 1, self.parallelism.for_bytes(size), rows, size))
 
     def resolve(self, size: int, held: Place, sizes: Collection[float]) -> Decision:

@@ -118,11 +118,12 @@ def all_differ(
     storage = folder.storage
     fingerprints = [file.load.fingerprints for file in files if file.load]
     size = sum(file.size for file in fingerprints)
-    tasks = execution.compare_fingerprints(tally_of_files(files).keys, size).tasks
+    decided = execution.compare_fingerprints(tally_of_files(files).keys, size)
+    ranges = decided.tasks or 1
 
     def look(numbers: Iterator[int]) -> Iterator[pa.Table]:
         for number in numbers:
-            tables = read_rows(storage, fingerprints, *key_range(number, tasks))
+            tables = read_rows(storage, fingerprints, *key_range(number, ranges))
             found = [table.column(FINGERPRINT).to_numpy() for table in tables]
             read = np.concatenate([np.empty(0, np.uint64), *found])
             read.sort(kind="stable")
@@ -130,8 +131,10 @@ def all_differ(
             yield pa.table([[tally.keys], [tally.hashes], [bool((read[1:] == read[:-1]).any())]], schema=_LOOKED_AT)
 
     folder.require_kept()
-    with jobs(spark, "compare fingerprints"):
-        rows = map_numbers(spark, tasks, look, _LOOKED_AT).collect()
-    found = Tally.total(Tally(row["keys"], row.hashes) for row in rows)
-    require_same("read", tally_of_files(fingerprints), found)
-    return not any(row.repeated for row in rows)
+    if decided.by_driver:
+        told = [row for table in look(iter([0])) for row in table.to_pylist()]
+    else:
+        with jobs(spark, "compare fingerprints"):
+            told = [row.asDict() for row in map_numbers(spark, ranges, look, _LOOKED_AT).collect()]
+    require_same("read", tally_of_files(fingerprints), Tally.total(Tally(row["keys"], row["hashes"]) for row in told))
+    return not any(row["repeated"] for row in told)
