@@ -40,6 +40,7 @@ NAMES: Final = (
     "buffered_writer",
     "spark_tag",
     "spark_batches",
+    "first_run",
     "spark_stores",
     "advise",
     "stream_state",
