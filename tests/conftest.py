@@ -11,7 +11,7 @@ from hypothesis import settings
 from tests.support.soak import cases
 
 # No deadline: how long one example takes says more about the machine's other work than about the code.
-settings.register_profile("rli", deadline=None, max_examples=cases(60), print_blob=True)
+settings.register_profile("rli", deadline=None, max_examples=cases(40), print_blob=True)
 settings.load_profile("rli")
 
 pytest_plugins = ["tests.support.services", "tests.support.sharing", "tests.support.table_types"]

@@ -25,7 +25,7 @@ from tests.support.tables import check_stored
 pytestmark = pytest.mark.crash
 
 SEED = int(os.environ.get("RLI_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
-KILLS = cases(8)
+KILLS = cases(5)
 PRODUCERS = 3
 EACH = 2_000
 SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("v", pa.int64())])

@@ -74,7 +74,7 @@ def _base_files(history: History) -> set[FileGroupId]:
     return {FileGroupId(path.parent.name, path.name.split("_")[0]) for path in history.path.glob("[!.]*/*.parquet")}
 
 
-@with_hudi(NEWEST, "0.15.0", in_soak=("1.0.2",))
+@with_hudi(NEWEST, in_soak=("1.0.2", "0.15.0"))
 def test_hudi_goes_on_after_our_clustering(engine: HudiEngine, tmp_path: Path) -> None:
     history = _history(tmp_path)
     before, expected = history.states[-2]

@@ -52,7 +52,7 @@ def test_changes_of_a_key_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None
         copy.require_equal()
 
 
-@with_hudi("1.2.0", "0.15.0")
+@with_hudi("1.2.0", in_soak=("0.15.0",))
 def test_steps_of_a_table_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None:
     path, given = tmp_path / "trips", options(engine, metadata=has_metadata(engine))
     states: dict[str, list[tuple[str, int, str]]] = {}

@@ -11,6 +11,7 @@ import pytest
 
 from tests.spark.executor_losses import KNOWN, ROWS, UPSERTS
 from tests.support.orders import OrderedProcess
+from tests.support.soak import in_ci
 from tests.support.spark import prepare_workers
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.slow]
@@ -28,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrderedProcess
 
 
 @pytest.mark.invariant("P19")
-@pytest.mark.parametrize("case", [*UPSERTS])
+@pytest.mark.parametrize("case", in_ci(["killed after every step"], of=UPSERTS))
 def test_upsert_writes_once_despite_lost_executors(cluster: OrderedProcess, case: str) -> None:
     assert cluster.order("upsert", case=case) == EXACTLY_ONCE
 

@@ -150,7 +150,7 @@ def upsert_and_die_at_request(folder: Path, number: int) -> None:
     do_write(pointed(table, at_point), "upsert")
 
 
-@pytest.mark.parametrize(("kind", "every"), [("copies", 3), ("copies_with_metadata", 11)])
+@pytest.mark.parametrize(("kind", "every"), [("copies", 5), ("copies_with_metadata", 17)])
 def test_kill_at_every_publication_request(request: pytest.FixtureRequest, kind: str, every: int) -> None:
     """Once it is decided, a commit takes place, although nobody sees it before somebody finishes it."""
     outcomes, copies = [], request.getfixturevalue(kind)
