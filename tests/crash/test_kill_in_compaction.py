@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.invariant("P58")]
 EVERY_STEP = [step for step in Step if step not in {Step.TAGGED, Step.CHANGES_APPLIED}]
 FEW_STEPS = [Step.INFLIGHT, Step.FILE_PROMOTED, Step.PUBLISHED]
 STEPS = EVERY_STEP if EVERY_POINT else FEW_STEPS
-EVERY_CHANGE = 1 if EVERY_POINT else 13
+EVERY_CHANGE = 1 if EVERY_POINT else 9
 
 
 @pytest.fixture(scope="module", params=["v9_logs", "v6_logs"])
