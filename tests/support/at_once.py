@@ -142,6 +142,11 @@ class Scene:
         return table
 
     @property
+    def rewrite(self) -> Callable[[Table], object]:
+        """How processes of rli put files of the table together; with buckets, each file has a place of its own."""
+        return Table.compact if self.has_logs else _leave if self.hudi_index == "BUCKET" else Table.cluster
+
+    @property
     def readers(self) -> dict[str, Reader]:
         """Readers that need no JVM, each by its name."""
         readers: dict[str, Reader] = {"rli": _read_with_rli}
@@ -175,6 +180,10 @@ def _read_with_hudi_rs(location: str) -> pa.Table | None:
         return None
 
 
+def _leave(table: Table) -> None:
+    """Do nothing."""
+
+
 def _read_with_rli(location: str) -> pa.Table:
     with open_table(location) as table:
         return table.read(["id", "ts"])
@@ -191,7 +200,7 @@ class RliWriter:
         has_services: whether it also cleans, archives and clusters.
         most_seconds: the longest pause between two batches.
         by_spark: whether it writes frames of Spark.
-        has_logs: whether the table is merge-on-read.
+        rewrite: how it puts files of the table together.
     """
 
     name: str
@@ -200,7 +209,7 @@ class RliWriter:
     has_services: bool = False
     most_seconds: float = 0.6
     by_spark: bool = False
-    has_logs: bool = False
+    rewrite: Callable[[Table], object] = Table.cluster
 
 
 def batch(writer: str, number: int, source: random.Random) -> list[Row]:
@@ -240,7 +249,7 @@ def write_with_rli(location: str, writer: RliWriter, end: Path, sender: Connecti
         else:
             sender.send(Written(rows, Outcome.COMMITTED, result.instant))
         if writer.has_services and source.random() < 0.2:
-            _serve(table, source, has_logs=writer.has_logs)
+            _serve(table, source, writer.rewrite)
         time.sleep(source.uniform(0.1, writer.most_seconds))
     sender.close()
 
@@ -255,17 +264,15 @@ def _upsert_by_spark(table: Table) -> Callable[..., CommitResult]:
     return upsert
 
 
-def _serve(table: Table, source: random.Random, *, has_logs: bool) -> None:
+def _serve(table: Table, source: random.Random, rewrite: Callable[[Table], object]) -> None:
     try:
-        match source.choice(["clean", "archive", "cluster", "compact"]):
+        match source.choice(["clean", "archive", "rewrite", "compact"]):
             case "clean":
                 table.clean(keep_commits=5)
             case "archive":
                 table.archive(keep_commits=8)
-            case "cluster" if has_logs:
-                table.compact()
-            case "cluster":
-                table.cluster()
+            case "rewrite":
+                rewrite(table)
             case _ if table.metadata.status().partitions:
                 table.metadata.compact()
     except (ConflictError, LeaseLostError, LeaseBusyError):
@@ -451,7 +458,7 @@ class Run:
             self.scene.has_services,
             most_seconds,
             by_spark,
-            self.scene.has_logs,
+            self.scene.rewrite,
         )
         receiver, sender = pipe()
         child = start_child(write_with_rli, self.table.location, writer, end, sender)
