@@ -100,29 +100,27 @@ class KeptFooters:
         name = _name(storage, path)
         with self._lock:
             kept_version, footer = self._kept.get(name, (None, None))
-            if footer is None or kept_version == version:
-                if footer is not None:
-                    self._kept.move_to_end(name)
+            if footer is not None and kept_version == version:
+                self._kept.move_to_end(name)
                 return footer
-        self._drop(name)
+            self._forget(name)
         return None
 
     def keep(self, storage: Storage, path: str, version: Version, footer: KeptFooter) -> None:
         """Keep a footer for the next reader; those that were not needed for the longest time make room."""
         name = _name(storage, path)
-        self._drop(name)
         with self._lock:
+            self._forget(name)
             self._kept[name] = version, footer
             self._bytes += footer.memory
             while self._bytes > self._most_bytes:
-                _, (_, oldest) = self._kept.popitem(last=False)
-                self._bytes -= oldest.memory
+                self._forget(next(iter(self._kept)))
 
-    def _drop(self, name: Hashable) -> None:
-        with self._lock:
-            found = self._kept.pop(name, None)
-            if found is not None:
-                self._bytes -= found[1].memory
+    def _forget(self, name: Hashable) -> None:
+        """Called with the lock held."""
+        found = self._kept.pop(name, None)
+        if found is not None:
+            self._bytes -= found[1].memory
 
 
 FOOTERS: Final = KeptFooters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,6 +61,17 @@ def test_the_oldest_make_room(tmp_path: Path) -> None:
     assert get(footers, storage, "a") is not None
     keep(footers, tmp_path, "d")
     assert [name for name in "abcd" if get(footers, storage, name)] == ["a", "c", "d"]
+
+
+def test_threads_count_a_footer_once(tmp_path: Path) -> None:
+    storage, kept = Storage(str(tmp_path)), footer(tmp_path / "a", 10)
+    footers = KeptFooters(2 * kept.memory)
+    version = footers.version(storage, "a")
+    assert version is not None
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: footers.keep(storage, "a", version, kept), range(2_000)))
+    keep(footers, tmp_path, "b")
+    assert get(footers, storage, "a") is kept
 
 
 @pytest.mark.parametrize("rows", [1, 5_000])
