@@ -14,6 +14,8 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 _SHARED: Final = {
+    # Its newest version, with most of the tests, for two processes: a single one would be at work when all others have ended.
+    "Hudi, second half": r"tests/interop/test_hudi_[i-z].*[\[-]1\.2\.0[\]-]",
     "Hudi": r"tests/interop/test_hudi_.*[\[-](?P<which>\d+\.\d+\.\d+)[\]-]",
     # Two halves, for two processes: without the tests of Hudi, as on PySpark 4, there is little else to run beside them.
     "Spark, first half": r"tests/(spark/(?!test_failures|test_executor_losses)test_[a-m]|docs/.*_in_spark$)",
