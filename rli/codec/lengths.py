@@ -14,7 +14,7 @@ Positions: TypeAlias = NDArray[np.intp]
 
 
 def by_length(strings: pa.Array, most_bytes: int | None = None) -> Iterator[tuple[Positions, Matrix]]:
-    """Positions of the strings of each length, and their UTF-8 bytes: shape (count, length). Nulls are left out.
+    """Positions of the strings of each length, and their UTF-8 bytes: shape (count, length), read-only. Nulls are left out.
 
     Args:
         strings: string array, shape (n,).
@@ -26,6 +26,8 @@ def by_length(strings: pa.Array, most_bytes: int | None = None) -> Iterator[tupl
     _, offsets_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
     data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
+    # NumPy may write into buffers of pyarrow, and these are the caller's strings.
+    data.flags.writeable = False
     lengths = np.diff(offsets)
     if not array.null_count and (lengths == lengths[0]).all():
         length = int(lengths[0])

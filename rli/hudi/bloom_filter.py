@@ -245,7 +245,8 @@ def _hashes(matrix: NDArray[np.uint8], hash_count: int) -> NDArray[np.uint32]:
 def _mixed_words(matrix: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """The whole words of each key, mixed as Murmur2 does whatever the seed, shape (words, n)."""
     whole = matrix.shape[1] & ~3
-    words = np.ascontiguousarray(np.ascontiguousarray(matrix[:, :whole]).view("<u4").T).astype(np.uint32, copy=False)
+    # Always a copy: the matrix may be a view of the caller's column.
+    words = np.array(np.ascontiguousarray(matrix[:, :whole]).view("<u4").T, np.uint32, order="C")
     words *= _M
     words ^= words >> np.uint32(24)
     words *= _M

@@ -44,6 +44,16 @@ def test_nulls_and_slices() -> None:
     assert bloom_filter.might_contain(pa.array([], pa.string())).tolist() == []
 
 
+@pytest.mark.parametrize("keys", [["key-0001"], ["abcd", "efgh"], ["key-0001", "key-0002"]], ids=str)
+def test_hashing_leaves_keys_alone(keys: list[str]) -> None:
+    # Keys of one length are hashed where they are.
+    column = pa.array(keys)
+    bloom_filter = BloomFilter.create(2)
+    bloom_filter.add(column)
+    assert bloom_filter.might_contain(column).all()
+    assert column.to_pylist() == keys
+
+
 def test_positions_ignore_batch_size() -> None:
     keys = pa.array([f"ключ-{number:04d}{'x' * (number % 5)}" for number in range(500)])
     together, one_by_one = BloomFilter.create(500), BloomFilter.create(500)
