@@ -78,6 +78,8 @@ class AnnouncedInstant:
             with exclusive(table, index, "request of an instant", patience=patience, is_unlocked=True) as lease:
                 # Before the lock: a registration waits for the disk, and others wait for the lock.
                 registered = cls._registered(table, writers, table.load_timeline().latest_time, action)
+                # If this process dies now, an instant of this time on the timeline is another engine's.
+                table.storage.write_bytes(paths.unrequested(registered.time), b"")
                 with lease.locked(is_tentative=True) as lock:
                     # Writers of Hudi take a later instant for a write that began later.
                     latest = table.load_timeline().latest_time
@@ -85,6 +87,7 @@ class AnnouncedInstant:
                     announced = cls._requested(table, writers, latest, action, candidate)
                     # If the lock was lost, a writer of Hudi may have requested a later instant before this one.
                     lock.require_held()
+                table.storage.delete_files([paths.unrequested(announced.time)])
         except BaseException:
             # No other process withdraws it, because this process would go on to renew its heartbeat.
             if announced is not None:

@@ -61,9 +61,10 @@ class CheckedWrite:
         upkept = self._upkept()
         of_metadata = self._files_of_deltacommit(upkept)
         files = [*self.change.files, *self._transaction_records(), *self._files_of_index(), *of_metadata]
-        if files != self.listed:
+        if files != self.listed or of_metadata:
             # The manifest must list each promoted file before the first promotion: recovery finds them by the
-            # manifest alone (P9). Where file groups have given way, their journals leave the list of journals here.
+            # manifest alone (P9). Where file groups have given way, their journals leave the list of journals here. The files of
+            # the metadata table are new each time, and not yet on the disk.
             self._write_ahead(files, lasts=bool(of_metadata))
         change = change.dropping(upkept.partitions.dropped)
         begun, lease, now = self.begun, self.lease, self.now

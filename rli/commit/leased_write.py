@@ -20,7 +20,7 @@ from rli.commit.published_write import PublishedWrite
 from rli.commit.ready_write import ReadyWrite
 from rli.commit.unique_values import require_unique
 from rli.coordination.contract import Held, HudiLock
-from rli.errors import ConflictError, LeaseLostError
+from rli.errors import ConflictError, CorruptTableError, InstantNotFoundError, LeaseLostError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.table_features import require_writable
@@ -72,13 +72,13 @@ class LeasedWrite:
             raise
 
     def _published(self, prepared: PreparedWrite) -> PublishedWrite:
-        ready = self._ready(prepared, prepared.files)
+        ready = self._ready_before_lock(prepared)
         for _ in range(_MOST_HOLDINGS):
             with self._lease.locked(is_tentative=True) as lock, self._passing_over_its_loss(lock):
-                if ready.is_overtaken():
+                if ready is None or ready.is_overtaken():
                     self._require_not_promoted()
                     # No commit follows until the lock is released.
-                    ready = self._ready(prepared, ready.files)
+                    ready = self._ready(prepared, prepared.files if ready is None else ready.files)
                 ready.publish(lock)
                 return PublishedWrite(self._begun, ready.table, ready.accepted)
         raise LeaseLostError(
@@ -96,6 +96,16 @@ class LeasedWrite:
                 raise
             self._begun.announced.retracted()
 
+    def _ready_before_lock(self, prepared: PreparedWrite) -> ReadyWrite | None:
+        """The write as ``_ready``; None if the state of the table may be one that a writer of Hudi is about to change."""
+        try:
+            return self._ready(prepared, prepared.files)
+        except (CorruptTableError, InstantNotFoundError, FileNotFoundError):
+            # Under its lock, Hudi creates the files of instants before it writes them, archives instants, and cleans.
+            if not is_lock_named(self._begun.table.properties.raw):
+                raise
+            return None
+
     def _require_not_promoted(self) -> None:
         """Raise ``ConflictError`` if files have come into the table already: a check would look for them elsewhere."""
         if self._promoted:
@@ -108,7 +118,7 @@ class LeasedWrite:
         """The write checked, and its files in the table; the manifest lists ``listed`` so far."""
         table = self._begun.table
         # Before the question: a writer of Hudi may roll this write back at any moment, and the stamp tells of a later rollback.
-        stamp = TableStamp.of(table) if is_lock_named(table.properties.raw) else None
+        stamp = TableStamp.of(table, self._begun.instant) if is_lock_named(table.properties.raw) else None
         # From here on, of writers of rli only a process that takes the lease over can roll this write back.
         self._begun.announced.require_not_undone()
         return self._checked(prepared, listed).made_ready(stamp)

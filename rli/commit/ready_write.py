@@ -57,7 +57,7 @@ class ReadyWrite:
 
     def is_overtaken(self) -> bool:
         """Whether another engine has changed the table since the check."""
-        return self.stamp is not None and TableStamp.of(self.table) != self.stamp
+        return self.stamp is not None and TableStamp.of(self.table, self.begun.instant) != self.stamp
 
     def publish(self, lock: HudiLock) -> None:
         """Bring the files into the table, and complete the instant; may be called again where the lock was lost before that.

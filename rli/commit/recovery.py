@@ -216,9 +216,15 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
     if was_published:
         remove_markers(table, instant)
         table.storage.delete_folder(paths.work_folder(instant))
-    else:
+        outcome = "its commit stands"
+    elif displaced.may_have_requested:
         undo_unpublished(table, instant)
-    outcome = "its commit stands" if was_published else "rolled back"
+        outcome = "rolled back"
+    else:
+        # An instant of this time on the timeline may be another engine's. Should the dead writer have requested it after all, it counts
+        # as an instant of a dead writer of Hudi.
+        table.storage.delete_folder(paths.work_folder(instant))
+        outcome = "had written nothing"
     if displaced.is_of_former_index:
         events.WRITER_DISPLACED.log(table=table.location, instant=instant, outcome=outcome)
         return

@@ -162,12 +162,15 @@ class DisplacedWriter:
         sign: its last sign of life; None if there is none.
         was_displaced: whether another process has displaced it before, and its instant has been kept from others since.
         is_of_former_index: whether it may well live: its signs are where the writers of a former index of the table agreed.
+        may_have_requested: whether the instant may be this writer's. It registers before it requests, and meanwhile another engine may
+            request an instant of the same time.
     """
 
     instant: str
     sign: Holding | None
     was_displaced: bool
     is_of_former_index: bool
+    may_have_requested: bool
 
 
 class Writers(Protocol):

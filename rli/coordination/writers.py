@@ -98,11 +98,14 @@ class RegisteredWriters:
                 was_displaced = sign.is_placeholder and sign.expires_at > _AT_ONCE
                 break
         is_of_former = stored is None and began_with_former_index(self._storage, instant, self._generation)
-        return DisplacedWriter(instant, None if stored is None else sign, was_displaced, is_of_former)
+        may_have_requested = not self._storage.exists(paths.unrequested(instant))
+        return DisplacedWriter(
+            instant, None if stored is None else sign, was_displaced, is_of_former, may_have_requested
+        )
 
     def forget(self, writer: DisplacedWriter, *, was_published: bool) -> None:
         """Remove a displaced writer; keeps its instant from others if it may live."""
-        if self._heartbeats is not None:
+        if self._heartbeats is not None and writer.may_have_requested:
             self._heartbeats.remove(writer.instant)
         name = writer_record(writer.instant)
         stored = self._records.read_control(name)

@@ -61,6 +61,11 @@ def begun(instant: str) -> str:
     return f"{work_folder(instant)}/begun"
 
 
+def unrequested(instant: str) -> str:
+    """Says that the writer has not requested its instant yet: if it is on the timeline, another engine may have requested it."""
+    return f"{work_folder(instant)}/unrequested"
+
+
 def unpublished_files(instant: str) -> str:
     """Holds the base files of a write before they are moved into the table."""
     return f"{work_folder(instant)}/files"

@@ -24,10 +24,15 @@ class TableStamp:
     instants: frozenset[StoredFile]
 
     @classmethod
-    def of(cls, table: TableDefinition) -> Self:
-        """The stamp of a table now."""
+    def of(cls, table: TableDefinition, own: str) -> Self:
+        """The stamp of a table now.
+
+        Args:
+            table: the table.
+            own: the instant of a write of this process, whose own deltacommit changes nothing.
+        """
         storage, layout = table.storage, table.timeline_layout
-        folders = (layout.folder, metadata_layout(layout).folder)
-        found = (file for folder in folders for file in storage.list_files(folder))
+        of_metadata = storage.list_files(metadata_layout(layout).folder)
+        found = [*storage.list_files(layout.folder), *(file for file in of_metadata if not file.name.startswith(own))]
         # In table version 6, other files lie among those of the instants, such as the lock.
         return cls(storage.read_bytes(PROPERTIES_PATH), frozenset(file for file in found if file.name[:1].isdigit()))

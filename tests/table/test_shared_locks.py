@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.publication.fence import Fence, PreparedCommit
 from rli.publication.instants import TableInstant
+from rli.storage import local_files
 from rli.table.table import opened_table
+from tests.support.children import was_killed
 from tests.support.dead_writers import table_with_dead_deltacommit
 from tests.support.unshared_commits import commit_to_bring
 
@@ -135,7 +138,14 @@ def test_lost_lock_is_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: list[str], *, is_prepared: bool
 ) -> None:
     # A release of Hudi deletes the lock file of the next holder, and another writer of Hudi commits meanwhile.
-    table = create_table(tmp_path / "t", record_key="id", partition_by="city", lock="filesystem", metadata=metadata)
+    table = create_table(
+        tmp_path / "t",
+        record_key="id",
+        partition_by="city",
+        lock="filesystem",
+        metadata=metadata,
+        write_attempts=1 if metadata else 8,
+    )
     table.upsert(ROWS)
     # Such a commit would be missing in the metadata table.
     prepare, left = Fence.prepare_commit, [None if metadata else commit_to_bring(table, IN_ANOTHER_CITY)]
@@ -186,6 +196,80 @@ def test_instant_of_hudi_survives_a_collision(tmp_path: Path, before_lock: list[
     before_lock.extend([lambda: None, request])
     assert table.upsert(ROWS).inserted == 2
     assert [file.exists() for file in theirs] == [True, True]
+
+
+def killed_before_its_request(location: str) -> None:
+    """A write that dies before it has Hudi's lock, while Hudi requests an instant of the same time."""
+    meta = Path(location, ".hoodie")
+
+    def attempt(lock: FileLock, require_leading: Callable[[], None]) -> HeldFileLock | None:
+        del lock, require_leading
+        for folder in (meta / ".rli/work").iterdir():
+            (meta / ".heartbeat").mkdir(exist_ok=True)
+            (meta / f"{folder.name}.commit.requested").touch()
+            (meta / ".heartbeat" / folder.name).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+    FileLock.attempt = attempt  # type: ignore[method-assign]
+    open_table(location).upsert(ROWS)
+
+
+@pytest.mark.crash
+def test_death_leaves_instant_of_hudi_alone(tmp_path: Path) -> None:
+    table = locked(tmp_path)
+    assert was_killed(killed_before_its_request, table.location)
+    meta = Path(table.location, ".hoodie")
+    [requested] = meta.glob("*.commit.requested")
+    assert table.upsert(ROWS).inserted == 2
+    assert requested.exists()
+    assert (meta / ".heartbeat" / requested.name.partition(".")[0]).exists()
+    assert list((meta / ".rli/work").iterdir()) == []
+
+
+@pytest.mark.parametrize("plan", ["replacecommit.requested", "compaction.requested"])
+def test_half_written_plan_is_passed_over(tmp_path: Path, before_lock: list[Callable[[], None]], plan: str) -> None:
+    # Hudi creates the file of a plan under its lock, and writes it then.
+    table_type: Any = "merge_on_read" if plan.startswith("compaction") else "copy_on_write"
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", lock="filesystem", table_type=table_type)
+    table.upsert(ROWS.select(["id", "city"]))
+    created = list[Path]()
+
+    def create(step: Step) -> None:
+        if step is Step.LEASED:
+            created.append(Path(table.location, f".hoodie/{int(table.timeline()[-1].time) + 60_000}.{plan}"))
+            created[0].touch()
+            before_lock.extend([lambda: None, created[0].unlink])
+
+    assert table.upsert(INSERTED_BY_BOTH.select(["id", "city"]), on_step=create).inserted == 1
+
+
+def test_second_check_flushes_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_lock: list[Callable[[], None]]
+) -> None:
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", lock="filesystem", metadata=["files", "record_index"]
+    )
+    table.upsert(ROWS.select(["id", "city"]))
+    flush, prepare, flushed, unflushed = local_files.flush, Fence.prepare_commit, set[int](), list[str]()
+
+    def flush_and_note(paths: Iterable[str]) -> None:
+        known = [*paths]
+        flushed.update(os.stat(path).st_ino for path in known if os.path.exists(path))
+        flush(known)
+
+    def prepare_and_look(fence: Fence, instant: TableInstant, change: Any, needed: Any, upkept: Any) -> PreparedCommit:
+        made = [table.location + "/" + path for path in upkept.deltacommit.files]
+        unflushed.extend(path for path in made if os.stat(path).st_ino not in flushed)
+        assert made
+        return prepare(fence, instant, change, needed, upkept)
+
+    monkeypatch.setattr(local_files, "flush", flush_and_note)
+    monkeypatch.setattr(Fence, "prepare_commit", prepare_and_look)
+    requested = Path(table.location, f".hoodie/{int(table.timeline()[-1].time) + 60_000}.commit.requested")
+    before_lock.append(requested.touch)
+    assert table.upsert(INSERTED_BY_BOTH.select(["id", "city"])).inserted == 1
+    assert unflushed == []
 
 
 def test_rollback_by_hudi_is_told(tmp_path: Path) -> None:
