@@ -62,19 +62,7 @@ def groups_with(reader: MetadataTableReader, partition: str, sought: pa.Array | 
         count += len(keys)
         if count > _MOST_RECORDS:
             return None
-    return groups_of_keys(reader, pa.concat_arrays([pa.array([], pa.string()), *found]))
-
-
-def groups_of_keys(reader: MetadataTableReader, keys: pa.Array) -> frozenset[FileGroupId]:
-    """The file groups that hold the records of some keys, by the record index; a key that it does not know has no record.
-
-    Args:
-        reader: of the metadata table.
-        keys: record keys, string array without nulls.
-
-    Raises:
-        CorruptTableError: the metadata table is damaged.
-    """
+    keys = pa.concat_arrays([pa.array([], pa.string()), *found])
     located = located_keys(reader.lookup_everywhere(PartitionKind.RECORD_INDEX, keys))
     names = (located[name].cast(pa.string()).to_pylist() for name in ("partition_path", "file_id"))
     return frozenset(FileGroupId(path, file_id) for path, file_id in zip(*names, strict=True))

@@ -15,9 +15,6 @@ class PruningStep(StrEnum):
     PARTITION_PATH = "partition_path"
     """The values of partition columns in the path."""
 
-    RECORD_INDEX = "record_index"
-    """Places of the record keys that a filter names, in the metadata table."""
-
     SECONDARY_INDEX = "secondary_index"
     """Record keys of values that a filter names, and their places, in the metadata table."""
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from rli.column_index.expressions import about, files_that_expression_leaves
 from rli.column_index.key_filters import files_that_may_hold
-from rli.column_index.secondary import groups_of_keys, groups_with, sought_prefix, sought_values
+from rli.column_index.secondary import groups_with, sought_prefix, sought_values
 from rli.column_index.statistics import columns_with_statistics, files_that_may_match, partitions_that_may_match
 from rli.filters.filter import Filter
 from rli.filters.named_values import named_strings, named_values
@@ -27,9 +27,6 @@ from rli.view.explanation import Narrowed, PruningStep
 from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
 from rli.view.table_metadata import TableMetadata
-
-_MOST_KEYS: Final = 10_000
-"""With more of them, statistics and footers tell as much in less time."""
 
 _FEW_PARTITIONS: Final = 64
 _FEW_FILES: Final = 2
@@ -53,14 +50,12 @@ class Skipping:
         is_of_base_files: whether only base files are read, although log files change their records.
         secondary: column → the partition of its secondary index. Such an index leaves out records of a key that is in several
             places, so there are none unless the keys are known to be unique.
-        has_unique_keys: whether a record key is known to be in one place at most; else the record index is not asked.
     """
 
     metadata: TableMetadata
     key_columns: frozenset[str]
     is_of_base_files: bool = False
     secondary: Mapping[str, str] = field(default_factory=dict)
-    has_unique_keys: bool = False
 
     def steps(
         self, passes: Filter, schema: pa.Schema, slices: Sequence[FileSlice], live: Sequence[FileSlice]
@@ -79,7 +74,6 @@ class Skipping:
         left = [one for one in slices if not one.logs] if merged else slices
         groups = {one.group for one in live}
         for step, narrow in (
-            (PruningStep.RECORD_INDEX, partial(self._by_record_index, asked, predicate, groups)),
             (PruningStep.SECONDARY_INDEX, partial(self._by_secondary_indexes, asked, predicate, schema, groups)),
             (PruningStep.PARTITION_STATS, partial(self._by_partition_statistics, asked, predicate, schema)),
             (PruningStep.COLUMN_STATS, partial(self._by_column_statistics, asked, predicate, schema)),
@@ -92,29 +86,6 @@ class Skipping:
                 yield Narrowed(step, [*left, *merged])
         for place, skipped in asked.items():
             count_use(self.metadata.location, place, skipped)
-
-    def _by_record_index(
-        self, asked: _Asked, predicate: Predicate, live: Collection[FileGroupId], slices: Sequence[FileSlice]
-    ) -> list[FileSlice] | None:
-        partition = PartitionKind.RECORD_INDEX
-        # It tells the places of records in the present state. A single file is read at once.
-        describes_others = self.metadata.is_of_the_past or self.is_of_base_files or not self.has_unique_keys
-        keys = None if describes_others or len(slices) < _FEW_FILES else named_strings(predicate, self.key_columns)
-        if keys is None or len(keys) > _MOST_KEYS:
-            return None
-
-        def ask(reader: MetadataTableReader) -> frozenset[FileGroupId] | None:
-            if self.metadata.may_show_later(reader, [partition]):
-                return None
-            # A lost entry would hide a record.
-            reader.require_whole(partition)
-            return groups_of_keys(reader, keys)
-
-        found = self.metadata.ask(partition, ask)
-        # An entry of a file group that is gone does not tell where its record is now.
-        if found is None or not found <= {*live}:
-            return None
-        return _counted(asked, [partition], slices, [one for one in slices if one.group in found])
 
     def _by_secondary_indexes(
         self,

@@ -294,9 +294,8 @@ class Snapshot:
         if self.metadata is None:
             return None
         columns = self.key_column_names if self.table.properties.populate_meta_fields else frozenset[str]()
-        is_unique = self.table.has_unique_keys
-        secondary = self.metadata.secondary_indexes if is_unique else {}
-        return Skipping(self.metadata, columns, secondary=secondary, has_unique_keys=is_unique)
+        secondary = self.metadata.secondary_indexes if self.table.has_unique_keys else {}
+        return Skipping(self.metadata, columns, secondary=secondary)
 
     def scan(
         self,

@@ -41,7 +41,7 @@ def table_after_all_changes(folder: Path, version: int, table_type: TableType) -
     )
     if version == 9:
         turn_into_version_9(table)
-    table.metadata.enable(["files", "column_stats", "partition_stats", "bloom_filters", "record_index"])
+    table.metadata.enable(["files", "column_stats", "partition_stats", "bloom_filters"])
     table.upsert(_records(range(24), ts=1))
     table.upsert(_records(range(20, 32), ts=2))
     saved = table.history()[0].time

@@ -154,41 +154,6 @@ def test_explanation_names_partitions_of_metadata(table: Table) -> None:
     assert found.pruned[PruningStep.FOOTERS] == 0
 
 
-@pytest.mark.parametrize("version", [6, 9])
-def test_keys_are_found_by_record_index(version: int, tmp_path: Path) -> None:
-    table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
-    if version == 9:
-        turn_into_version_9(table)
-    table.upsert(records(*((f"k{number}", f"c{number % 4}", 1, 1.0) for number in range(12))))
-    table.metadata.enable(["files", "record_index"])
-    table.upsert(records(("k0", "c1", 2, 2.0), ("k12", "c4", 2, 2.0)))
-    table.delete(["k3"])
-    before = opened_table(table).definition.load_timeline()
-    everything = table.read()
-    for keys in (["k0"], ["k3"], ["nobody", "k5"], ["k1", "k2", "k12"]):
-        expected = sorted({*keys} & {*ids(everything)})
-        found = table.scan(filters=[("id", "in", keys)])
-        assert ids(found.to_table()) == expected
-        files = found.explain().files
-        assert files.pruned[PruningStep.RECORD_INDEX] == files.total - files.read
-        assert files.read <= len(expected)
-    assert PruningStep.RECORD_INDEX not in table.scan(filters="id > 'k5'").explain().files.pruned
-    table.upsert(records(("k0", "c2", 3, 3.0)))
-    assert table.metadata.compact().instant
-    earlier = state_before_later_commits(table, before).scan(["id", "city"], "id = 'k0'").to_table()
-    assert earlier["city"].to_pylist() == ["c1"]
-
-
-def test_records_of_one_key_are_found(tmp_path: Path) -> None:
-    table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="simple:")
-    turn_into_version_9(table)
-    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
-    table.metadata.enable(["files", "record_index"])
-    table.upsert(records(("a", "z", 1, 2.0)))
-    assert ids(table.read(filters="id = 'a'")) == ["a", "a"]
-    assert PruningStep.RECORD_INDEX not in table.scan(filters="id = 'a'").explain().files.pruned
-
-
 @pytest.mark.parametrize("partition", ["files", "column_stats", "partition_stats", "bloom_filters"])
 def test_broken_partition_breaks_no_read(table: Table, warnings: pytest.LogCaptureFixture, partition: str) -> None:
     expected = ids(table.read(filters="ts >= 1 and id = '3'"))
