@@ -60,15 +60,17 @@ def named_prefix(predicate: Predicate, column: str) -> str | None:
     if not isinstance(predicate, And):
         return None
     bounds = {
-        part.symbol[0]: part.value.as_py()
+        part.symbol[0]: (part.value.as_py(), part.symbol)
         for part in predicate.parts
         if isinstance(part, Comparison) and part.column == (column,) and part.symbol in ("<", "<=", ">", ">=")
     }
-    least, greatest = bounds.get(">"), bounds.get("<")
+    least, _ = bounds.get(">", (None, ""))
+    greatest, symbol = bounds.get("<", (None, ""))
     if not isinstance(least, str) or not isinstance(greatest, str):
         inner = (named_prefix(part, column) for part in predicate.parts)
         return next((found for found in inner if found is not None), None)
-    if greatest == successor(least):
+    # The successor itself does not begin so.
+    if symbol == "<" and greatest == successor(least):
         return least
     pairs = enumerate(zip(least, greatest, strict=False))
     place = next((place for place, (one, other) in pairs if one != other), min(len(least), len(greatest)))

@@ -312,7 +312,9 @@ class NamedIndexes(BaseModel):
     def is_last(self, name: str) -> bool:
         """Whether what an index is made of goes with it: nobody else needs it, and it was made for the index."""
         own = self.indexes[name]
-        is_made = own.is_owner and (not own.is_scheduled or own.expression is not None)
+        # A build that died may have made a partition that is this index's alone.
+        is_alone = own.expression is not None or own.using is IndexUse.SECONDARY
+        is_made = own.is_owner and (is_alone or not own.is_scheduled)
         return is_made and self.heir_of(name) is None
 
     def heir_of(self, name: str) -> str | None:

@@ -229,6 +229,18 @@ def test_records_are_found_by_prefix(table: Table) -> None:
         assert PruningStep.SECONDARY_INDEX not in table.scan(filters=where).explain().files.pruned
 
 
+def test_bounds_that_follow_each_other_hide_nothing(table: Table) -> None:
+    table.upsert(rows(*((name, name[0], 1, name, 1) for name in ("ab", "abz", "ac", "ad", "b"))))
+    table.create_index("by_email", on="email")
+    for filters, expected in {
+        "email >= 'ab' and email <= 'ac'": ["ab", "abz", "ac"],
+        "email > 'ab' and email <= 'ac'": ["abz", "ac"],
+        "email >= 'ab' and email < 'ac'": ["ab", "abz"],
+        "email between 'a' and 'b'": ["ab", "abz", "ac", "ad", "b"],
+    }.items():
+        assert sorted(table.read(filters=filters)["id"].to_pylist()) == expected, filters
+
+
 def test_readers_of_the_past_pass_over(table: Table) -> None:
     before = table.upsert(rows(("a", "x", 1, "old"))).instant
     table.create_index("by_email", on="email")
