@@ -55,9 +55,8 @@ _DATA_OFFSET: Final = 9
 _DICTIONARY_OFFSET: Final = 11
 # Fields of OffsetIndex and PageLocation.
 _PAGES: Final = 1
-_PAGE_OFFSET: Final = 1
-_PAGE_BYTES: Final = 2
-_PAGE_FIRST_ROW: Final = 3
+_OF_PAGE: Final = (1, 2, 3)
+"""Offset in the file, bytes, first row."""
 
 _MOST_CHUNKS: Final = 4_096
 """Of a footer that is taken apart: more take longer than they save."""
@@ -222,11 +221,11 @@ class PageCuts:
             return None
         try:
             index, _ = read_struct(source.read_at(length, offset))
-            pages = [[page[number][1] for number in (1, 2, 3)] for page in index[_PAGES][1].values]
+            pages = [[page[number][1] for number in _OF_PAGE] for page in index[_PAGES][1].values]
         except (ValueError, KeyError, AttributeError, TypeError):
             return None
         rows = self.footer[_ROW_GROUPS][1].values[row_group][_ROWS_OF_GROUP][1]
-        numbers = np.array(pages, np.int64).reshape(len(pages), 3)
+        numbers = np.array(pages, np.int64).reshape(len(pages), len(_OF_PAGE))
         offsets, sizes, first_rows = numbers.T
         firsts = np.append(first_rows, rows)
         if not pages or firsts[0] != 0 or (np.diff(firsts) <= 0).any() or not _is_within(chunk, offsets, sizes):
