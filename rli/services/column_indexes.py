@@ -41,7 +41,8 @@ from rli.view.column_indexes import (
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot, told_of_now
 
-_FIRST_VERSION_OF_SECONDARY: Final = 9
+FIRST_VERSION_OF_SECONDARY: Final = 9
+"""Of the table: since this version, Hudi has secondary indexes and indexes on expressions."""
 
 
 def partitions_for(name: str, index: WantedIndex, snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
@@ -176,8 +177,8 @@ def _secondary(partition: str, column: str, snapshot: Snapshot, scope: Scope) ->
 
 def _why_no_secondary(snapshot: Snapshot, scope: Scope) -> str:
     properties = snapshot.table.properties
-    if properties.version < _FIRST_VERSION_OF_SECONDARY:
-        return f"its version is {properties.version}, and Hudi has these indexes from version {_FIRST_VERSION_OF_SECONDARY} on"
+    if properties.version < FIRST_VERSION_OF_SECONDARY:
+        return f"its version is {properties.version}, and Hudi has these indexes from version {FIRST_VERSION_OF_SECONDARY} on"
     return "" if scope is Scope.GLOBAL else "its record keys are unique in their partition alone"
 
 
@@ -195,7 +196,7 @@ def _of_expression(name: str, index: WantedIndex, text: str, snapshot: Snapshot,
             f"the expression is not one over the indexed column alone: expression={text!r} column={index.column} reads={read}",
             remedy="name the column that the expression reads",
         )
-    form = hudi_form(text, index.column) if properties.version >= _FIRST_VERSION_OF_SECONDARY else None
+    form = hudi_form(text, index.column) if properties.version >= FIRST_VERSION_OF_SECONDARY else None
     partition = partition_of_expression(name, is_own=form is None)
     definition = (
         own_index_of_expression(partition, index.column, index.using, text, str(value.kind))

@@ -1,9 +1,8 @@
-"""Indexes on columns in the key-value store of a table's record index: how they are made, listed and removed."""
+"""Indexes on columns in the key-value store of a table's record index: how they are made and listed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import pyarrow as pa
 
@@ -11,6 +10,7 @@ from rli.errors import ConflictError, InvalidInputError, RliError, SchemaError, 
 from rli.hudi.metadata.secondary_keys import has_index_form
 from rli.index.roles import ColumnFacts, IndexesColumns
 from rli.model import Scope
+from rli.services.column_indexes import FIRST_VERSION_OF_SECONDARY
 from rli.table.births import OnProgress
 from rli.table.opened import OpenTable
 from rli.tasks import CountedTasks, InThreads
@@ -19,8 +19,6 @@ from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexHome, In
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot, told_of_now
 
-_FIRST_VERSION_OF_SECONDARY: Final = 9
-
 
 def home_of(wanted: WantedIndex, table: OpenTable) -> IndexHome:
     """Where a new index is kept: in the metadata table if the table can have it there, else in the store of its index."""
@@ -28,7 +26,7 @@ def home_of(wanted: WantedIndex, table: OpenTable) -> IndexHome:
         return wanted.home
     if wanted.is_unique:
         return IndexHome.STORE
-    is_new_enough = table.definition.properties.version >= _FIRST_VERSION_OF_SECONDARY
+    is_new_enough = table.definition.properties.version >= FIRST_VERSION_OF_SECONDARY
     is_in_metadata = wanted.using is not IndexUse.SECONDARY or is_new_enough or not _keeps_columns(table)
     return IndexHome.METADATA if is_in_metadata else IndexHome.STORE
 
