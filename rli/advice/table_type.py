@@ -1,4 +1,4 @@
-"""Which type of table suits a batch: what a write rewrites in a copy-on-write table, beside what it changes."""
+"""Recommends the type of a table: by the records that a copy-on-write table would rewrite for each changed record."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from rli.advice.statistics import Survey
 from rli.model import TableType
 from rli.settings import MEBIBYTE
 
-_WORTH_LOGS: Final = 20
-"""Stored records that are rewritten for each changed one, from which on log files pay: a compaction rewrites about ten, and reads of log
-files cost something in between."""
+_LEAST_REWRITTEN: Final = 20
+"""Rewritten records for each changed record, from which on log files pay: a compaction rewrites about ten, and reads of log files
+cost time until then."""
 
-_LITTLE: Final = 16 * MEBIBYTE
-"""Bytes of base files that are rewritten in so short a time that nothing needs to be saved."""
+_LEAST_BYTES: Final = 16 * MEBIBYTE
+"""Fewer bytes of base files are rewritten in so short a time that log files save nothing."""
 
 
 def type_for(found: Survey) -> tuple[TableType, str]:
-    """The type for a table and a batch, and why, in a sentence."""
+    """The recommended type of a table for a batch, and the reason in a sentence or two."""
     batch, table = found.batch, found.table
     changed = max(1.0, batch.keys * batch.known)
     share = batch.hit.rows / changed
-    if share >= _WORTH_LOGS and batch.hit.bytes >= _LITTLE:
+    if share >= _LEAST_REWRITTEN and batch.hit.bytes >= _LEAST_BYTES:
         chosen = TableType.MERGE_ON_READ
         why = (
             f"In a copy-on-write table, a commit would rewrite {share:,.0f} stored records for each that it changes, "

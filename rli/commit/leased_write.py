@@ -35,7 +35,7 @@ from rli.view.table_change import TableChange
 from rli.view.table_stamp import TableStamp
 
 _MOST_HOLDINGS: Final = 5
-"""Of a lock of Hudi, whose release may delete the lock file of the next holder."""
+"""Times that a write takes the lock of Hudi: a release by Hudi may delete the lock file of the next holder."""
 
 
 class LeasedWrite:
@@ -88,11 +88,11 @@ class LeasedWrite:
 
     @contextmanager
     def _passing_over_its_loss(self, lock: HudiLock) -> Iterator[None]:
-        """A block that publishes the write. If it fails because the lock was lost, nobody can publish the draft any more."""
+        """Run a block that publishes the write. If the block fails because the lock was lost, retract the draft, and go on."""
         try:
             yield
         except LeaseLostError:
-            if _has(lock):
+            if _is_held(lock):
                 raise
             self._begun.announced.retracted()
 
@@ -115,9 +115,9 @@ class LeasedWrite:
             )
 
     def _ready(self, prepared: PreparedWrite, listed: Sequence[str]) -> ReadyWrite:
-        """The write checked, and its files in the table; the manifest lists ``listed`` so far."""
+        """The write after its check, with all files made; the manifest lists ``listed`` so far."""
         table = self._begun.table
-        # Before the question: a writer of Hudi may roll this write back at any moment, and the stamp tells of a later rollback.
+        # Taken first: a writer of Hudi may roll this write back at any moment, and a later rollback changes the stamp.
         stamp = TableStamp.of(table, self._begun.instant) if is_lock_named(table.properties.raw) else None
         # From here on, of writers of rli only a process that takes the lease over can roll this write back.
         self._begun.announced.require_not_undone()
@@ -161,7 +161,7 @@ class LeasedWrite:
         )
 
 
-def _has(lock: HudiLock) -> bool:
+def _is_held(lock: HudiLock) -> bool:
     try:
         lock.require_held()
     except LeaseLostError:

@@ -155,7 +155,7 @@ class BaseFileReader:
     def read_columns(self, schema: pa.Schema) -> pa.Table:
         """The whole file, reduced to the columns of ``schema`` and made to fit it."""
         with corrupt_unless_parquet(self.path):
-            found = self._file.read(columns=self.present(schema), use_threads=not self.has_few_rows)
+            found = self._file.read(columns=self.present_columns(schema), use_threads=not self.has_few_rows)
             return conform(found, schema)
 
     def batches(self, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
@@ -166,7 +166,7 @@ class BaseFileReader:
                 yield self.read_columns(schema).combine_chunks()
             return
         with corrupt_unless_parquet(self.path):
-            columns = self.present(schema)
+            columns = self.present_columns(schema)
             for batch in self._file.iter_batches(rows, columns=columns, use_threads=not self.has_few_rows):
                 yield conform(pa.table(batch), schema)
 
@@ -204,7 +204,7 @@ class BaseFileReader:
     def batches_of(self, row_group: int, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
         """The records of one row group as they are stored, in batches of ``rows``, with those columns that exist."""
         with corrupt_unless_parquet(self.path):
-            columns = self.present(schema)
+            columns = self.present_columns(schema)
             # Threads would decode all columns of a small batch ahead: that costs more than it gains.
             for batch in self._file.iter_batches(rows, row_groups=[row_group], columns=columns, use_threads=False):
                 yield pa.table(batch)
@@ -214,8 +214,8 @@ class BaseFileReader:
         position = leaf_position(self._file.schema_arrow, (column,))
         return None if position is None else self._file.metadata.row_group(row_group).column(position)
 
-    def present(self, schema: pa.Schema) -> list[str]:
-        """The names of those columns that the file has."""
+    def present_columns(self, schema: pa.Schema) -> list[str]:
+        """The names of the columns of a schema that the file has."""
         stored = set(self._file.schema_arrow.names)
         return [name for name in schema.names if name in stored]
 

@@ -34,12 +34,12 @@ class CompactionChoice:
         least_share: bytes of log files for each byte of the base file, below which a slice is left alone. A slice without a base
             file is always taken.
         most_bytes: that one compaction reads, but always one slice; None for no limit.
-        opening: bytes for which each log file counts beside its own.
+        bytes_for_opening: that each log file counts for, in addition to its own bytes.
     """
 
     least_share: float = 0.0
     most_bytes: int | None = None
-    opening: int = 0
+    bytes_for_opening: int = 0
 
     def of(self, slices: Iterable[FileSlice]) -> list[FileSlice]:
         """The chosen ones, in the order of partitions and file groups."""
@@ -56,8 +56,8 @@ class CompactionChoice:
         return sorted(taken, key=lambda one: one.group)
 
     def _share(self, file_slice: FileSlice) -> float:
-        """What a reader has to do for the log files, for each byte of the base file; infinite without a base file."""
-        logs = sum(log.size + self.opening for log in file_slice.logs)
+        """Bytes of log files, with those for their opening, for each byte of the base file; infinite without a base file."""
+        logs = sum(log.size + self.bytes_for_opening for log in file_slice.logs)
         return logs / file_slice.base.size if file_slice.base is not None and file_slice.base.size else float("inf")
 
 

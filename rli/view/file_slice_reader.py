@@ -204,7 +204,7 @@ class FileSliceReader:
     def _records_at(self, positions: NDArray[np.intp], schema: pa.Schema, row_group: int) -> pa.Table:
         """The records at some positions (in rising order) of a row group."""
         if 0 < len(positions) <= _FEW_MATCHES:
-            found = self._base.rows_at(row_group, self._base.present(schema), positions)
+            found = self._base.rows_at(row_group, self._base.present_columns(schema), positions)
             if found is not None and found.num_columns:
                 return conform(found, schema)
         start, parts = 0, list[pa.Table]()

@@ -43,8 +43,8 @@ _MOST_COMPACTED: Final = 16
 _LEAST_SHARE: Final = 0.1
 """Bytes of log files for each byte of the base file, from which on an inline compaction takes a slice: it writes about ten bytes for each."""
 
-_OPENING: Final = 256 * 1024
-"""Bytes of a base file that take as long to read as a small log file: a log file counts for so many more than it has."""
+_BYTES_FOR_OPENING: Final = 256 * 1024
+"""Bytes of a base file that a reader reads in the time for a small log file."""
 
 _MOST_COMMITS: Final = 500
 """Commits that leave the active timeline by one inline archive."""
@@ -129,7 +129,9 @@ def _with_metadata(services: list[str], table: TableDefinition) -> list[str]:
 
 
 def _compact(table: TableDefinition, index: TableIndex, tasks: TaskRunner) -> None:
-    choice = CompactionChoice(_LEAST_SHARE, _MOST_COMPACTED * table.require_settings().target_file_size, _OPENING)
+    choice = CompactionChoice(
+        _LEAST_SHARE, _MOST_COMPACTED * table.require_settings().target_file_size, _BYTES_FOR_OPENING
+    )
     Compactions(tasks, 1, lambda _: None, choice, patience=_PATIENCE_SECONDS).run(table, index)
 
 

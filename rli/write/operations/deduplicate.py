@@ -153,7 +153,9 @@ class Deduplication:
         # The record that stays was chosen before: no ordering value is compared.
         context = write.context(schema, is_flushed=engine.flushes_in_tasks)
         # A delete in a log file would leave the second record of a key in a base file: Hudi merges the first one.
-        context = replace(context, ordering_field=None, skips_unchanged=False, appending=_never(context.appending))
+        context = replace(
+            context, ordering_field=None, skips_unchanged=False, appending=_without_appends(context.appending)
+        )
         write.on_step(Step.RESOLVED)
         results = write_file_groups(context, work.targets, work.rows, work.counts) if work.targets else []
         write.on_step(Step.WRITTEN)
@@ -162,7 +164,7 @@ class Deduplication:
         return PreparedWrite(results, schema, self.name, removed, read, is_flushed=engine.flushes_in_tasks)
 
 
-def _never(appending: LogAppending | None) -> LogAppending | None:
+def _without_appends(appending: LogAppending | None) -> LogAppending | None:
     return None if appending is None else replace(appending, most_logs=0)
 
 
