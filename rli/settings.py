@@ -149,8 +149,8 @@ class Maintenance(StoredSettings):
         clustering_inline_max_commits: after how many commits.
         compaction_inline_max_delta_commits: after how many deltacommits the log files of a merge-on-read table are merged into base
             files; None: not at all. Nothing is merged either where all other services are off.
-        compaction_inline_max_log_files: log files of a file group, beyond which a write to it merges them into its next base file; None:
-            there may be any number, as where all other services are off.
+        compaction_inline_max_log_files: a write to a file group with so many log files merges them into its next base file, unless a
+            compaction of the file group is pending. None: any number, as where all other services are off.
     """
 
     clean_automatic: bool = True

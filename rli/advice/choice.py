@@ -55,8 +55,8 @@ class Advice:
         kinds: what each kind would cost, those that can be chosen first, the cheapest first.
         table, batch: what was read.
         reasons: why, in at most ten sentences.
-        table_type: of the table, as ``table_type=`` takes it.
-        reason_of_type: why.
+        table_type: the recommended type of the table.
+        reason_of_type: why, in a sentence or two.
     """
 
     choice: str

@@ -87,7 +87,7 @@ class TableStatistics:
         commits: None where there are none.
         version: of the table; of Parquet files, that of a new table.
         metadata_partitions: that its metadata table lists.
-        table_type: None where it is no table.
+        table_type: None for Parquet files outside a table.
     """
 
     location: str
@@ -212,7 +212,7 @@ def survey(
         source: the table or the files.
         batch: records; None where the last commits stand for it.
         commits: of the table.
-        table_type: None where the source is no table.
+        table_type: None for Parquet files outside a table.
         index: URL of its index.
     """
     files = source.stored_files

@@ -60,8 +60,8 @@ class LogAppending:
         takes_new: whether records that are new in a file group may be appended: the index finds the file group of a key without
             looking into base files.
         compactions: file group → the instant of a compaction that is planned for it and has not completed.
-        most_logs: log files of a slice, beyond which a base file is written, unless a compaction is planned for it; 0: base files are
-            written in any case; None for any number.
+        most_logs: a slice with so many log files gets a base file, unless a compaction is planned for it; 0: each slice gets one;
+            None: a slice may have any number of log files.
     """
 
     readers: SliceReaders
@@ -124,7 +124,7 @@ class LogAppending:
         return takes_new or not _ADDS[changes].any()
 
     def _is_deep(self, base: FileSlice) -> bool:
-        """Whether a slice has so many log files that none is added; a planned compaction will merge those of its slice."""
+        """Whether a slice has so many log files that none is added. A planned compaction merges them, so its slice takes more."""
         if self.most_logs is None or len(base.logs) < self.most_logs:
             return False
         return self.most_logs == 0 or base.group not in self.compactions

@@ -220,7 +220,8 @@ class TableGroups:
             name: small letters, digits and ``_``.
             on: the column.
             using: "secondary": value of the column → record keys; "column_stats": least and greatest value of the column, or of the
-                expression, in each file; "bloom_filters": a bloom filter of each file, of the column's or the expression's values. By default "secondary", with an expression "column_stats".
+                expression, in each file; "bloom_filters": a bloom filter of each file, of the column's or the expression's values.
+                By default "secondary", with an expression "column_stats".
             expression: over the column, such as ``hour(ts)``, in the grammar of filters: its values are indexed, and filters that name
                 the expression use them. Parts of times are those of the UTC clock. None for the column itself.
             home: of a secondary index: "metadata" for the metadata table, with its record index, in tables of version 9; "store" for
@@ -257,7 +258,7 @@ class TableGroups:
     def build_indexes(
         self, *, timeout: float | None = None, on_progress: Callable[[int, int], None] = lambda _, __: None
     ) -> tuple[ColumnIndex, ...]:
-        """Build the scheduled indexes on columns, one after the other, beside writers, and remove dropped ones: ``rli index run``.
+        """Build the scheduled indexes on columns, one after the other, beside writers, and remove the data of dropped ones.
 
         If the process dies, the index that it was building stays scheduled, and nobody uses it: the next call builds it, and
         ``drop_index`` removes it. Several processes may build at once: each finds built what another has built.
@@ -277,8 +278,8 @@ class TableGroups:
             >>> table.drop_index("by_ts")
 
         Raises:
-            RliError: as for ``create_index``, of an index that cannot be built: it stays scheduled, and the others are built. If there
-                are several, the error names all of them, and its ``__cause__`` holds their errors.
+            RliError: as for ``create_index``, of an index that cannot be built: it stays scheduled, and the others are built. If several
+                indexes cannot be built, the error names all of them, and its ``__cause__`` holds their errors.
         """
         return IndexesOnColumns(self._opened).build(timeout, on_progress)
 
@@ -295,12 +296,15 @@ class TableGroups:
     def drop_index(self, name: str | None = None, *, timeout: float | None = None) -> None:
         """Drop an index on a column; without a name, the index of the record keys, as ``index.drop``.
 
+        A named index on a column is dropped at once, without the lease: from then on no reader and no writer of rli uses it. Its data
+        are removed under the lease. While another process holds the lease, the index is shown as ``dropping``, until
+        ``build_indexes``, a clean, or the next index of this name removes its data. Any other
+        index on a column is dropped under the lease.
+
         Args:
-            name: of the index, as ``indexes`` shows it. An index on a column is dropped at once, without the lease: from then on no
-                reader and no writer of rli uses it. What it is made of is removed under the lease. If others hold that, the index
-                is shown as ``dropping``, until ``build_indexes``, a clean, or the next index of this name removes it.
-            timeout: seconds to wait for the lease for that removal; by default none. For an index without a name of rli's, as for
-                ``clean``.
+            name: of the index, as ``indexes`` shows it.
+            timeout: seconds to wait for the lease before the data are left for later; 0 by default. For an index without a
+                name of rli's, as for ``clean``.
 
         Raises:
             IndexNotFoundError: there is no index of this name.

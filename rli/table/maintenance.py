@@ -282,7 +282,8 @@ class TableMaintenance:
     def set_lock(self, lock: str, *, timeout: float | None = None) -> None:
         """Give the table another lock, which commits share with writers of Hudi. Do this while no writer of Hudi is at work.
 
-        Writes of rli that are under way are repeated, or follow at their next attempt.
+        Writes of rli that are under way are repeated, or follow at their next attempt. A present lock that rli refuses is replaced
+        without being taken.
 
         Args:
             lock: as the option of ``create_table``. Properties of the same provider stay, such as its expiry.
@@ -290,8 +291,7 @@ class TableMaintenance:
 
         Raises:
             SettingsError: there is no such choice, or a library is not installed.
-            UnsupportedTableError: Hudi has no such lock for tables on this storage. If rli refuses the present lock, it is
-                replaced without being taken.
+            UnsupportedTableError: Hudi has no such lock for tables on this storage.
 
         Example:
             >>> import rli

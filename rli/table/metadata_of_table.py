@@ -133,7 +133,8 @@ class MetadataOfTable:
     def verify(self) -> tuple[Difference, ...]:
         """Compare the metadata table with the folders, footers and record keys of the table.
 
-        Beside writers it looks again where the table has changed meanwhile, and tells what each look has found.
+        If writers change the table meanwhile, the comparison is repeated, up to four times. If they change it each time, only
+        differences of every comparison are returned.
 
         Returns:
             The records that differ; none if the metadata table is right, or there is none.
@@ -165,7 +166,7 @@ def status_of(snapshot: Snapshot) -> MetadataStatus:
 
 
 def _differences(snapshot: Snapshot) -> tuple[dict[tuple[str, str, Fault], Difference], bool]:
-    """The differences by what they are of, and whether the table is still in the state that was compared."""
+    """The differences by partition, item and fault, and whether the table is still in the state that was compared."""
     told = Verification(snapshot, reader_of(snapshot)).differences()
     found = {(one.partition, one.item, one.fault): one for one in told}
     return found, not found or snapshot.table.load_timeline().instants == snapshot.timeline.instants

@@ -34,13 +34,13 @@ class IndexUse(StrEnum):
     COLUMN_STATS = "column_stats"
     """Least and greatest value of the column in each file."""
     BLOOM_FILTERS = "bloom_filters"
-    """A bloom filter of the record keys of each file, or of the values of an expression."""
+    """A bloom filter of each file, of the values of the column or of an expression over it."""
     EXPRESSION = "expression"
     """Statistics or bloom filters of an expression over the column, whose definition is lost."""
 
 
 _MADE: Final = (IndexUse.SECONDARY, IndexUse.COLUMN_STATS, IndexUse.BLOOM_FILTERS)
-"""By rli."""
+"""The kinds that rli makes."""
 
 
 class IndexHome(StrEnum):
@@ -62,7 +62,7 @@ class ColumnIndexState(StrEnum):
     INVALID = "invalid"
     """A change did not keep it, or it was removed with its partition: nobody uses it."""
     DROPPING = "dropping"
-    """It was dropped, and nobody uses it; what it is made of is still to be removed."""
+    """It was dropped, and nobody uses it; its data are still to be removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +75,17 @@ class ColumnIndex:
         columns: that it is of; none: Hudi's choice, which is the first columns of the table.
         state: what it is good for.
         partition: of the metadata table that holds it; "" for an index in a store.
-        size: in bytes, of the files of that partition which readers read, or of the store; 0 where there is none, or the store
-            cannot tell.
+        size: bytes of the partition's files that readers read, or of the store; 0 if there are none, or the store cannot tell.
         expression: over the column, whose values are indexed: in the grammar of filters, or Hudi's name of the function where rli has
-            no such function; None for the column itself, but its name for bloom filters of another column than the record key.
+            no such function. None for the column itself; bloom filters of another column than the record key have its name here.
         home: where it is kept.
         is_unique: whether no two records may have one value.
-        lag: how many commits of the table it lacks; None where it is not built, or cannot tell. An index in a store that lags is
-            brought up to date by the next look-up or commit; one in the metadata table is passed over.
-        covers: share of the table's file groups that it can leave out of a read, from 0 to 1: the others have log files or values
-            that it does not hold. Of more than 1,000 file groups, that of a sample. 0 unless the index is valid.
-        uses: reads and look-ups of this process that have asked it and got an answer.
-        files_skipped: file groups that they left out because of it.
+        lag: number of the table's commits that the index lacks; None if the index is not built, or cannot tell. The next look-up or
+            commit brings an index in a store up to date; readers pass over a lagging index in the metadata table.
+        covers: share of the table's file groups that the index can leave out of a read, from 0 to 1: the others have log files, or
+            values that the index does not hold. With more than 1,000 file groups, the share in a sample. 0 unless the index is valid.
+        uses: reads and look-ups of this process that the index has answered.
+        files_skipped: file groups that these reads left out because of the index.
     """
 
     name: str
@@ -105,7 +104,7 @@ class ColumnIndex:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Under which names its uses are counted: its partition, its columns in a partition of statistics, or its store."""
+        """The names under which its uses are counted: its partition, its columns in a partition of statistics, or its store."""
         if self.home is IndexHome.STORE:
             return (place_in_store(self.name),)
         if self.using is IndexUse.COLUMN_STATS and self.expression is None:
@@ -113,7 +112,7 @@ class ColumnIndex:
         return (self.partition,)
 
     def counted(self, table: str) -> ColumnIndex:
-        """The index with what this process has counted of it; of several columns, that of the one which was used most.
+        """The index with the counts of this process; an index of several columns has those of its most used column.
 
         Args:
             table: location of the table.
@@ -123,7 +122,7 @@ class ColumnIndex:
 
 
 def place_in_store(name: str) -> str:
-    """Under which name the uses of an index in a store are counted."""
+    """The name under which the uses of an index in a store are counted."""
     return f"{IndexHome.STORE}/{name}"
 
 
@@ -156,10 +155,10 @@ class WantedIndex:
         is_unique: bool = False,
         record_key: Sequence[str] = (),
     ) -> Self:
-        """The index that a caller asks for, if rli makes such indexes: the rules that hold in every table.
+        """The index that a caller asks for, checked against the rules that hold in every table.
 
         Args:
-            column: that it is of.
+            column: the indexed column.
             using: by default secondary, with an expression statistics of columns.
             expression: as ``expression``.
             home: as ``home``.
@@ -167,7 +166,7 @@ class WantedIndex:
             record_key: the columns of the table's record key: bloom filters of another column are those of an expression.
 
         Raises:
-            InvalidInputError: rli does not.
+            InvalidInputError: rli makes no such index.
         """
         if using is None:
             using = IndexUse.SECONDARY if expression is None else IndexUse.COLUMN_STATS
@@ -243,8 +242,8 @@ class NamedIndex(BaseModel):
         home: where it is kept.
         is_unique: whether no two records may have one value; once it is built.
         is_scheduled: it is still to be built, or a process is building it.
-        identity: a random name, other than that of an earlier index of the same name; "" where former versions have named it.
-        unique_since: the last commit before values were unique; "" where former versions have named the index, or values need not be.
+        identity: a random name, which tells the index from an earlier one of the same name; "" if a former version made the index.
+        unique_since: the last commit before values were unique; "" if a former version made the index, or values may repeat.
     """
 
     using: IndexUse
@@ -269,7 +268,7 @@ class NamedIndexes(BaseModel):
     Attributes:
         version: of the format.
         indexes: by name.
-        dropped: names of those that were dropped and have something left to remove; the marks of drops tell, and not the file.
+        dropped: names of dropped indexes whose data are still to be removed; read from the marks of drops, not from the file.
     """
 
     version: Literal[1] = 1
@@ -310,7 +309,7 @@ class NamedIndexes(BaseModel):
         return NamedIndexes(indexes=left)
 
     def is_last(self, name: str) -> bool:
-        """Whether what an index is made of goes with it: nobody else needs it, and it was made for the index."""
+        """Whether the data of an index go with it: they were made for the index, and no other index needs them."""
         own = self.indexes[name]
         # A build that died may have made a partition that is this index's alone.
         is_alone = own.expression is not None or own.using is IndexUse.SECONDARY
@@ -339,7 +338,7 @@ class NamedIndexes(BaseModel):
 
     @property
     def kept_in_stores(self) -> dict[str, NamedIndex]:
-        """Those of them that have been built and not been dropped: commits keep them, and readers use them."""
+        """The indexes in stores that are built and not dropped: commits keep them, and readers use them."""
         return {
             name: index for name, index in self.in_stores.items() if not index.is_scheduled and name not in self.dropped
         }
@@ -352,7 +351,7 @@ _PARTITIONS: Final = {
 
 
 _OF_NAMES: Final = (PartitionKind.SECONDARY_INDEX, PartitionKind.EXPRESSION_INDEX, PartitionKind.OWN_EXPRESSION_INDEX)
-"""Begin the names of partitions that hold one index."""
+"""Beginnings of the names of partitions that hold one index."""
 
 
 def partition_of(name: str, using: IndexUse) -> str:
@@ -371,7 +370,7 @@ def partition_of_expression(name: str, *, is_own: bool) -> str:
 
 
 def without_dropped(partitions: Sequence[str], storage: Storage) -> list[str]:
-    """Those of some partitions of the metadata table that are not of a dropped index."""
+    """Some partitions of the metadata table without those of dropped indexes."""
     of_names = [name for name in partitions if kind_of(name) in _OF_NAMES]
     try:
         dropped = NamedIndexes.load(storage).dropped if of_names else frozenset()
@@ -385,7 +384,7 @@ def without_dropped(partitions: Sequence[str], storage: Storage) -> list[str]:
 def column_indexes(table: TableDefinition, sizes: Mapping[str, int]) -> tuple[ColumnIndex, ...]:
     """The indexes on columns in the metadata table: those that have a name, and those of Hudi's that have none of rli's.
 
-    How far they lag and what they cover is not told.
+    Their ``lag`` and ``covers`` are not measured.
 
     Args:
         table: as it is now.

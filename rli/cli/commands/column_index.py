@@ -72,8 +72,9 @@ def create(
     using: Annotated[
         Using | None,
         typer.Option(
-            help="secondary (default): value of the column → record keys. column_stats (default with --expr): least and greatest value of the column, or of the expression, in "
-            "each file. bloom_filters: a filter of the column's or the expression's values in each file.",
+            help="secondary (default): value of the column → record keys. column_stats (default with --expr): least and greatest "
+            "value of the column, or of the expression, in each file. bloom_filters: a filter of the column's or the expression's "
+            "values in each file.",
             show_default=False,
         ),
     ] = None,
@@ -138,10 +139,10 @@ def run(
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Build the indexes on columns that rli index create --async has scheduled, beside writers.
+    """Build the indexes on columns that rli index create --async has scheduled, and remove the data of dropped ones.
 
-    A run that was killed leaves its index scheduled: the next run builds it, and rli index drop TABLE NAME removes it. Several
-    runs may work at once.
+    Writers go on. A run that was killed leaves its index scheduled: the next run builds it, and rli index drop TABLE NAME removes
+    it. Several runs may work at once.
     """
     with files_progress("reading files") as on_progress:
         made = rli.open_table(table, index=index).build_indexes(timeout=timeout, on_progress=on_progress)
@@ -158,8 +159,8 @@ def _print_built(made: Sequence[ColumnIndex]) -> None:
 def list_(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """List the indexes on columns, those of Hudi's writers included, with their states.
 
-    lag: commits of the table that the index lacks. covers: share of the table's file groups that it can leave out of a read. The
-    index of the record keys is shown by rli index stats.
+    lag: commits of the table that the index lacks. covers: share of the table's file groups that the index can leave out of a
+    read. rli index stats shows the index of the record keys.
     """
     found = rli.open_table(table, index=index).indexes()
     report(found, as_json=as_json, render=lambda: _print_indexes(found))

@@ -66,7 +66,7 @@ def doctor(
             metavar="FILE",
             exists=True,
             dir_okay=False,
-            help="Properties file with the options of a job of Hudi that writes the table beside rli: check them, too.",
+            help="Properties file of a job of Hudi that writes the table beside rli: check its options, too.",
             show_default=False,
         ),
     ] = None,

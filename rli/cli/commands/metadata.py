@@ -128,7 +128,8 @@ def status(table: TableArgument, index: IndexOption = None, as_json: JsonOption 
 def verify(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Compare the metadata table with the table's folders, footers and record keys. Exit status 1 if they differ.
 
-    Beside writers it looks again where the table has changed meanwhile, and names what each look has found.
+    If writers change the table meanwhile, the comparison is repeated, up to four times. If they change it each time, only
+    differences of every comparison are shown.
     """
     found = rli.open_table(table, index=index).metadata.verify()
     report(found, as_json=as_json, render=lambda: _print_differences(found))
