@@ -35,12 +35,12 @@ class SideBySide(Protocol):
 
     @property
     def at_once(self) -> int:
-        """How many."""
+        """Number of tasks at a time, at least 1."""
         ...
 
 
 def at_once(tasks: TaskRunner) -> int:
-    """How many tasks a runner runs at a time; 1 for one that does not tell."""
+    """Number of tasks that a runner runs at a time; 1 if the runner does not tell."""
     return tasks.at_once if isinstance(tasks, SideBySide) else 1
 
 
@@ -54,11 +54,11 @@ class InProcess:
 
 @dataclass(frozen=True, slots=True)
 class CountedTasks:
-    """Runs tasks elsewhere, and tells how many are done.
+    """Runs tasks by another runner, and reports the progress.
 
     Attributes:
-        runner: runs them.
-        on_progress: called with the number of tasks that are done, and of all tasks.
+        runner: runs the tasks.
+        on_progress: called with the number of finished tasks and the number of all tasks.
     """
 
     runner: TaskRunner

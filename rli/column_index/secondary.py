@@ -35,12 +35,12 @@ def sought_values(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 
 def sought_prefix(predicate: Predicate, column: str, kind: pa.DataType) -> str | None:
-    """How all strings of a column begin that pass a filter; None if the index cannot be asked for that.
+    """A common prefix of all strings of a column that pass a filter; None if the index cannot be asked for a prefix.
 
     Args:
         predicate: of the filter.
         column: with the index.
-        kind: the type of the column in the table: other values than strings are not in the order of their forms.
+        kind: the type of the column in the table: only strings are stored in the order of their values.
     """
     return named_prefix(predicate, column) if pa.types.is_string(kind) else None
 
@@ -51,7 +51,7 @@ def groups_with(reader: MetadataTableReader, partition: str, sought: pa.Array | 
     Args:
         reader: of the metadata table.
         partition: of the secondary index.
-        sought: values as ``sought_values`` gives them, or how values begin, as ``sought_prefix`` gives it.
+        sought: values of ``sought_values``, or a prefix of ``sought_prefix``.
 
     Raises:
         CorruptTableError: the metadata table is damaged.

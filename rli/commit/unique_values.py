@@ -41,15 +41,15 @@ def require_unique(index: TableIndex, write: UnpublishedWrite, locate: Callable[
 def require_unique_values_after(index: TableIndex, snapshot: Snapshot, undone: Sequence[Instant]) -> None:
     """Pass an undo after which no two records have one value of a column with a unique index.
 
-    Only a state from before such an index may have them: the column is read if a commit goes that was there then.
+    Only a state from before such an index may have repeated values: the column is read if a commit from then is undone.
 
     Args:
         index: of the table.
         snapshot: the state before the undo; the caller holds the lease.
-        undone: the commits that go.
+        undone: the commits to undo.
 
     Raises:
-        RepeatedValueError: two would have.
+        RepeatedValueError: two records would have one value.
     """
     if not isinstance(index, IndexesColumns):
         return

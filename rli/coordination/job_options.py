@@ -1,4 +1,4 @@
-"""Findings of the doctor about the options of a job of Hudi: may it write at the same moment as rli?"""
+"""Findings of the doctor about the options of a job of Hudi that writes a table at the same time as rli."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _OF_PARTITIONS: Final = {
     "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
     "record_index": "hoodie.metadata.record.index.enable",
 }
-"""Partition of the metadata table → option of a job that wants it."""
+"""Partition of the metadata table → option by which a job builds it."""
 
 _WANTED_BY_DEFAULT: Final = frozenset({"column_stats"})
-"""By Hudi 1.2."""
+"""Partitions that Hudi 1.2 builds without an option."""
 
 _STRATEGY: Final = "hoodie.write.lock.conflict.resolution.strategy"
 _BUCKETS: Final = "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
 
 
 def job_findings(table: TableDefinition, options: Mapping[str, str]) -> Iterator[Finding]:
-    """What is unsafe in the options of a job of Hudi that writes a table beside rli.
+    """A finding for each option of a job of Hudi that is unsafe beside rli, or a single one if all are safe.
 
     Args:
         table: the table.

@@ -23,7 +23,7 @@ SMALL_JOURNALS: Final = 4 << 20
 longer to start than so little work takes."""
 
 _LEAST_SHARE: Final = 1 << 20
-"""Bytes of the journals of a share, however many tasks there are: a task takes longer to start than fewer take."""
+"""Bytes of journals of a share, at least: a task takes longer to start than to apply fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def shares_of(
 ) -> list[JournalShare]:
     """The journals of a commit in shares of a size or more, but for the last one.
 
-    Where tasks at a time would be without a share, the shares are smaller.
+    The shares are smaller if there would be fewer shares than tasks at a time.
 
     Of journals that are in sections, a share has the same sections of all, and may be larger.
 
@@ -143,8 +143,8 @@ def shares_of(
         journals: of the commit.
         share_bytes: of a share.
         side_by_side: whether several processes apply the shares; one process takes all journals without sections together.
-        at_once: how many tasks at a time are to have a share.
-        least_bytes: of a share, however many tasks there are.
+        at_once: number of tasks at a time, each of which is to have a share.
+        least_bytes: of a share, whatever the number of tasks.
     """
     in_sections = [journal for journal in journals if journal.is_in_sections]
     if not side_by_side and not in_sections:

@@ -39,14 +39,14 @@ def like(value: Value, pattern: Value, escape: Value | None = None) -> Predicate
 
 
 def begins_with(column: Column, prefix: str, kind: pa.DataType) -> list[Comparison]:
-    """Comparisons that are all true for the strings with a prefix, and only for these; null for null.
+    """Comparisons that are all true for the strings with a prefix, and only for these strings; null for null.
 
-    Without a prefix, there are none. If no string is greater than all with the prefix, there is one.
+    An empty prefix gives no comparison. If no string is greater than all strings with the prefix, one comparison is enough.
 
     Args:
         column: of strings.
-        prefix: how they begin.
-        kind: of the strings.
+        prefix: of the strings.
+        kind: type of the strings.
     """
     behind = successor(prefix)
     least = [Comparison(column, ">=", pa.scalar(prefix, kind))] if prefix else []

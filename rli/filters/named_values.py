@@ -50,7 +50,7 @@ def _named(predicate: Predicate, columns: Collection[str], fits: Callable[[pa.Da
 
 
 def named_prefix(predicate: Predicate, column: str) -> str | None:
-    """How each string of a column begins that passes a filter; None if the predicate does not say.
+    """A common prefix of all strings of a column that pass a filter; None if the predicate does not tell any.
 
     Example:
         >>> least, behind = (Comparison(("c",), *given) for given in ((">=", pa.scalar("ab")), ("<", pa.scalar("ac"))))

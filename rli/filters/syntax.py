@@ -81,7 +81,7 @@ def parsed(text: str) -> Syntax:
 
 
 def quoted_name(name: str) -> str:
-    """A column as a text names it, in backticks where it would be read as something else.
+    """The name of a column for a text of SQL, in backticks if the bare name would be read as something else.
 
     Example:
         >>> quoted_name("fare"), quoted_name("null"), quoted_name("two words")

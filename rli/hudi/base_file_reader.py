@@ -35,7 +35,7 @@ _FOOTER_BYTES: Final = 64 * 1024
 """Arrow reads so many of each file to find its footer: a file with no more is read once, not again for each column."""
 
 _LARGE_FOOTER: Final = 1024 * 1024
-"""Takes so long to read that it is worth to be kept."""
+"""Bytes of a footer that takes so long to read that it is kept."""
 
 
 class BaseFileReader:
@@ -52,7 +52,7 @@ class BaseFileReader:
         self.path = path
         self._storage = storage
         self._kept: KeptFooter | None = None
-        # Who looks for damage reads the footer itself.
+        # A search for damage reads the footer from the file.
         may_be_kept = (size <= 0 or size > _FOOTER_BYTES) and not verifies_checksums
         self._version = FOOTERS.version(storage, path) if may_be_kept else None
         with corrupt_unless_parquet(path):
@@ -110,9 +110,9 @@ class BaseFileReader:
             return pq.read_metadata(self._source).metadata or {}
 
     def keep_footer(self) -> None:
-        """Keep the footer for the next reader, if that saves work: for look-ups of a few keys, which come again.
+        """Keep the footer for the next reader, if that saves work: look-ups of a few keys come again.
 
-        Of a file of rli, it tells ``key_hashes`` and ``rows_at`` where to read.
+        Only then ``key_hashes`` and ``rows_at`` know where to read in a file of rli.
         """
         if self._kept is not None or isinstance(self._source, pa.BufferReader):
             return
@@ -139,7 +139,7 @@ class BaseFileReader:
         return np.frombuffer(content, "<u2") if len(content) == self.rows_of(row_group) * BYTES_OF_HASH else None
 
     def rows_at(self, row_group: int, names: Sequence[str], rows: Rows) -> pa.Table | None:
-        """Some rows (rising, at least one) of a row group: reads no more than their pages.
+        """Some rows (rising, at least one) of a row group. Reads only the pages that hold one of them.
 
         Returns:
             The columns as they are stored; None if the file does not tell where the pages are, or its footer is not kept.
@@ -149,7 +149,7 @@ class BaseFileReader:
         try:
             return self._kept.cuts.rows(self._source, row_group, names, rows)
         except (pa.ArrowException, OSError):
-            # Who reads the whole row group tells what is damaged.
+            # The caller then reads the whole row group, which names the damage.
             return None
 
     def read_columns(self, schema: pa.Schema) -> pa.Table:

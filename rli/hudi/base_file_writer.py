@@ -50,7 +50,7 @@ _HAS_FILTERS: Final = "bloom_filter_options" in _PARAMETERS
 """Whether this release of pyarrow writes bloom filters of row groups."""
 
 _HAS_PAGES: Final = {"write_page_index", "max_rows_per_page"} <= _PARAMETERS.keys()
-"""Whether this release of pyarrow writes pages of a given number of rows, and says where they are."""
+"""Whether this release of pyarrow writes pages of a given number of rows, and a page index."""
 
 _ROWS_PER_PAGE: Final = 4_096
 """A reader of one record decodes a page of each column."""
@@ -261,7 +261,7 @@ def _row_group_filters(rows: int) -> dict[str, Any]:
 
 
 def _pages(rows: int) -> dict[str, Any]:
-    """How to write pages that a reader of a few records finds, in a file that begins with so many records."""
+    """Options of pyarrow's writer for pages that a reader of a few records finds, in a file that begins with so many records."""
     if not _HAS_PAGES or rows < _ROWS_WITH_PAGES:
         return {}
     return {"write_page_index": True, "max_rows_per_page": _ROWS_PER_PAGE}

@@ -1,7 +1,7 @@
-"""Footers of base files that a process keeps: look-ups of a few keys come again and again to the same files.
+"""Footers of base files that a process keeps in memory: look-ups of a few keys come again and again to the same files.
 
-A footer is kept without its key-value metadata, where Hudi's bloom filter takes more room than all the rest. Names of base files are
-used once, but another engine may write a file again that was rolled back: so a footer is that of a version of a file.
+A footer is kept without its key-value metadata, in which Hudi's bloom filter takes more room than all the rest. A path does not
+identify a footer, because another engine may write a file again that was rolled back: a footer belongs to a version of a file.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Version: TypeAlias = tuple[int | None, ...]
 
 _MOST_BYTES: Final = 128 * 1024 * 1024
 _MEMORY_OF_BYTE: Final = 32
-"""A footer that is taken apart takes about so many times its bytes."""
+"""Bytes of memory for each byte of a footer that is taken apart, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptFooter:
-    """What the footer of a base file says, without its key-value metadata.
+    """The footer of a base file without its key-value metadata.
 
     Attributes:
         metadata: the footer.
         cuts: the same, taken apart.
-        hashes: where those of the record keys lie; None if the file has none.
+        hashes: where the hashes of the record keys lie; None if the file has none.
     """
 
     metadata: pq.FileMetaData
@@ -50,7 +50,7 @@ class KeptFooter:
         Args:
             source: the file.
             metadata: its footer.
-            hashes: those that the footer names.
+            hashes: where the footer says that they lie.
         """
         chunks = metadata.num_row_groups * metadata.num_columns
         footer = read_footer(source)
@@ -79,7 +79,7 @@ class KeptFooters:
         self._lock = Lock()
 
     def version(self, storage: Storage, path: str, *, wanted: bool = False) -> Version | None:
-        """What tells a file from any other one at its path; asked before the file is opened.
+        """The version of a file. Ask for it before the file is opened.
 
         Args:
             storage: of the file.
@@ -87,7 +87,7 @@ class KeptFooters:
             wanted: whether to ask an object store also for a file whose footer is not kept: that takes a request.
 
         Returns:
-            None if there is no file, or it was not asked for.
+            None if there is no file, or the store was not asked.
         """
         if storage.is_local:
             return _local_version(storage, path)
@@ -96,7 +96,7 @@ class KeptFooters:
         return _version(storage, path) if is_kept or wanted else None
 
     def get(self, storage: Storage, path: str, version: Version | None) -> KeptFooter | None:
-        """The footer of a version of a file, if it is kept; that of another version is forgotten."""
+        """The footer of a version of a file, None if it is not kept. The footer of another version is forgotten."""
         name = _name(storage, path)
         with self._lock:
             kept_version, footer = self._kept.get(name, (None, None))
@@ -107,7 +107,7 @@ class KeptFooters:
         return None
 
     def keep(self, storage: Storage, path: str, version: Version, footer: KeptFooter) -> None:
-        """Keep a footer for the next reader; those that were not needed for the longest time make room."""
+        """Keep a footer for the next reader. The footers that were unused for the longest time make room."""
         name = _name(storage, path)
         with self._lock:
             self._forget(name)
@@ -124,7 +124,7 @@ class KeptFooters:
 
 
 FOOTERS: Final = KeptFooters()
-"""Those of this process."""
+"""The footers that this process keeps."""
 
 
 def _name(storage: Storage, path: str) -> Hashable:

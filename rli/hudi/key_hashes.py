@@ -1,7 +1,8 @@
 """Hashes of the record keys of a base file, in the order of its records: they tell in which row a key may be.
 
-They lie between the records and the footer, where Parquet's readers pass over them: 16 bits for each record, little-endian. An
-entry of the footer says where. They are a hint alone: who finds a row by them compares its key, and who finds none reads the keys.
+The hashes lie between the records and the footer, where Parquet's readers pass over them: 16 bits for each record, little-endian.
+An entry of the footer says where. A hash is only a hint: a reader compares the key of each row found by hashes, and reads the
+column of keys if no row is found.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _ENTRY: Final = "rli.key_hashes"
 
 _SHIFT: Final = np.uint64(48)
 _STRINGS_AT_ONCE: Final = 1 << 14
-"""So many stay in the processor's cache."""
+"""Strings that stay in the processor's cache."""
 
 
 def hashes_of(keys: pa.Array) -> Hashes:
@@ -50,8 +51,8 @@ class StoredHashes:
     """Where the hashes of a base file lie.
 
     Attributes:
-        offset: in the file, of the first.
-        rows: how many there are.
+        offset: of the first hash in the file, bytes.
+        rows: number of hashes.
     """
 
     offset: int
@@ -59,7 +60,7 @@ class StoredHashes:
 
     @classmethod
     def from_footer(cls, footer: Mapping[bytes, bytes], file_name: str) -> Self | None:
-        """What a footer says; None if it says nothing of this file: who joins files may keep the entries of another one."""
+        """What a footer says; None without an entry for this file: programs that join files may keep that of another one."""
         with suppress(ValueError, KeyError, TypeError):
             content = parse_json(footer[_ENTRY.encode()])
             offset, rows = int(content["offset"]), int(content["rows"])

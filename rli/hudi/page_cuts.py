@@ -1,8 +1,8 @@
-"""Cuts the pages with some rows out of a Parquet file: they are read as a small Parquet file of their own.
+"""Cuts the pages with some rows out of a Parquet file, and reads them as a small Parquet file.
 
-pyarrow decodes a row group from its beginning. Offset indexes say which rows each page has, so the pages with the wanted rows, put
-behind the dictionary of their column, need a footer alone. Sources of the format: parquet.thrift and PageIndex.md of
-https://github.com/apache/parquet-format.
+pyarrow decodes a row group from its beginning. Offset indexes say which rows each page has. So the pages with the wanted rows, put
+behind the dictionary of their column, become a Parquet file with a footer of its own. Sources of the format:
+parquet.thrift and PageIndex.md of https://github.com/apache/parquet-format.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _OF_PAGE: Final = (1, 2, 3)
 """Offset in the file, bytes, first row."""
 
 _MOST_CHUNKS: Final = 4_096
-"""Of a footer that is taken apart: more take longer than they save."""
+"""Column chunks of a footer that is taken apart, at most: with more, this takes longer than it saves."""
 
 _MOST_INDEX_BYTES: Final = 1 << 20
-"""Of an offset index that is read: a forged footer may name more."""
+"""Of an offset index, at most: a forged footer may name more."""
 
 Rows: TypeAlias = NDArray[np.intp]
 
@@ -74,7 +74,7 @@ class _Pages:
     Attributes:
         offsets: in the file, shape (pages,).
         sizes: bytes, shape (pages,).
-        first_rows: of each page within the row group, and how many rows there are in all, shape (pages + 1,).
+        first_rows: number of each page's first row in the row group, then the number of all rows, shape (pages + 1,).
     """
 
     offsets: NDArray[np.int64]
@@ -87,11 +87,11 @@ class PageCuts:
     """The footer of a Parquet file, taken apart.
 
     Attributes:
-        without_key_values: the footer without its key-value metadata, but for Arrow's schema, as the whole of a file.
-        footer: its fields, likewise.
+        without_key_values: a Parquet file of the footer alone, without its key-value metadata except Arrow's schema.
+        footer: the fields of the same footer.
         leaves: the schema element of each leaf.
-        flat: the leaf of each column that is no part of another one and has a single value in each record; none beside
-            Arrow's schema.
+        flat: column → number of its leaf, for columns that are no part of another one and have one value in each record; empty if
+            the footer has Arrow's schema.
     """
 
     without_key_values: bytes
@@ -102,7 +102,7 @@ class PageCuts:
 
     @classmethod
     def of(cls, footer: pa.Buffer, chunks: int) -> PageCuts | None:
-        """Take a footer apart; None for one that has too many column chunks, or cannot be understood.
+        """Take a footer apart; None if it has too many column chunks, or cannot be understood.
 
         Args:
             footer: its bytes.

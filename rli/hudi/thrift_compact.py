@@ -1,7 +1,7 @@
-"""Thrift's compact protocol, as far as Parquet's footers need it: structs whose fields are known by their numbers.
+"""Thrift's compact protocol, as far as Parquet's footers need it: structs whose fields are identified by their numbers.
 
 Source of the format: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md. pyarrow reads
-footers, but tells neither where page indexes are, nor does it write a footer that names other pages.
+footers, but does not tell where page indexes are, and writes no footer for pages that are there already.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ STRUCT: Final = 12
 _INTEGERS: Final = frozenset([4, I32, I64])
 _DOUBLE_BYTES: Final = 8
 _LONG_LIST: Final = 15
-"""In the head of a list: its length follows."""
+"""Length in the head of a list whose length follows."""
 
 _MOST_BITS: Final = 70
-"""Of a number of 64 bits, with those that say whether another byte follows."""
+"""Bits in the ten bytes that a number of 64 bits takes at most, seven in each."""
 
 _MOST_NESTED: Final = 64
 
@@ -49,10 +49,17 @@ Struct: TypeAlias = dict[int, tuple[int, Any]]
 
 
 def read_struct(data: bytes, start: int = 0) -> tuple[Struct, int]:
-    """A struct, and where it ends.
+    """Read a struct.
+
+    Args:
+        data: holds the struct.
+        start: of the struct in ``data``.
+
+    Returns:
+        The struct, and where it ends in ``data``.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no struct begins there, or it is cut off.
     """
     try:
         return _struct(data, start, 0)

@@ -59,8 +59,8 @@ class ColumnFacts:
         follows: whether it can follow the table; True before it is built.
         is_of_table: whether it is of this table, and of a column that the records still have, with values of the same sort.
         size: in bytes; 0 where the store cannot tell.
-        lag: how many commits of the table it has not followed; None where it is not built, or cannot follow.
-        build: which build made it: a random name.
+        lag: number of the table's commits that it has not followed; None if it is not built, or cannot follow.
+        build: random name of the build that made it.
     """
 
     is_built: bool
@@ -132,7 +132,7 @@ class IndexesColumns(ABC):
 
     @abstractmethod
     def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> str:
-        """Build the index of a column anew, beside writers, and bring it up to date; returns which build it is.
+        """Build the index of a column anew, beside writers, and bring it up to date; returns the name of the build.
 
         Args:
             name: of the index.

@@ -28,12 +28,12 @@ _MOST_RECORDS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The keys of records that an index of a column has found.
+    """Record keys that an index of a column has found.
 
     Attributes:
         index: of the table.
         place: of the index of the column; see ``ColumnIndex.places``.
-        keys: string array.
+        keys: string array, shape (n,).
     """
 
     index: PointIndex

@@ -1,4 +1,4 @@
-"""How much of a table an index on a column in the metadata table tells of."""
+"""The share of a table's file groups that an index on a column in the metadata table describes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from rli.view.snapshot import Snapshot
 from rli.view.table_metadata import commits_left_out
 
 _SAMPLE: Final = 1_000
+"""File groups, at most."""
 
 
 class IndexCoverage:
-    """Looks at the indexes of one state of a table.
+    """Measures the indexes on columns of one state of a table.
 
     Args:
         snapshot: the state.
@@ -35,7 +36,7 @@ class IndexCoverage:
         self._reader = reader
 
     def measured(self, index: ColumnIndex) -> ColumnIndex:
-        """An index with its lag and what it covers; one that lacks commits is invalid, because readers pass it over.
+        """An index with its ``lag`` and ``covers``. An index that lacks commits is invalid, because readers pass over it.
 
         Raises:
             CorruptTableError: the metadata table is damaged.
@@ -57,7 +58,7 @@ class IndexCoverage:
         return known / len(slices)
 
     def _known(self, index: ColumnIndex, files: Sequence[DataFile]) -> float:
-        """Of how many of some files an index holds something; of several columns, their mean."""
+        """Number of files that an index has an entry of; with several columns, their mean."""
         if index.using is IndexUse.BLOOM_FILTERS:
             keys = pa.array([bloom_filter_key(*file) for file in files], pa.string())
             return len(self._reader.lookup(index.partition, keys))
@@ -76,7 +77,7 @@ class IndexCoverage:
 
 
 def _sample(slices: Sequence[FileSlice]) -> Sequence[FileSlice]:
-    """At most 1,000 of some slices, from all parts of the table."""
+    """Some of the slices, from all parts of the table: at most ``_SAMPLE``."""
     return slices[:: -(-len(slices) // _SAMPLE)] if slices else slices
 
 

@@ -70,7 +70,7 @@ def partitions_for(name: str, index: WantedIndex, snapshot: Snapshot, scope: Sco
 
 
 def statistics_without(columns: Sequence[str], snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
-    """What is built again so that some columns have no statistics any more; None if none are left, or the columns have none.
+    """The partitions to build again without the statistics of some columns; None if no statistics are left, or the columns have none.
 
     Args:
         columns: that lose their statistics.
@@ -88,7 +88,7 @@ def name_index(name: str, index: NamedIndex, fence: Fence) -> None:
 
 
 def mark_dropped(name: str, table: TableDefinition) -> None:
-    """Drop an index that has a name: from now on nobody uses it. It needs no lease; what the index is made of is still there."""
+    """Drop a named index, without the lease: from now on nobody uses it. Its data stay until ``remove_dropped``."""
     index = NamedIndexes.load(table.storage).indexes.get(name)
     if index is not None:
         path = paths.mark_of_drop(name, index.identity)
@@ -101,14 +101,14 @@ def forget_index(name: str, fence: Fence) -> None:
     """Keep the name of an index no more; its data go to its heir, if there is one. The caller holds the lease."""
     left = NamedIndexes.load(fence.table.storage).without(name)
     _save(left, fence)
-    # Behind the name: a mark without an index counts for nothing.
+    # The name goes first: a mark without a named index has no effect.
     _remove_old_marks(left, fence)
 
 
 def remove_dropped(fence: Fence, index: TableIndex) -> None:
-    """Remove the dropped indexes that go at once, with all that they are made of.
+    """Remove the data and the names of dropped indexes. The caller holds the lease.
 
-    Statistics that others need are built again for that: they are left to ``Table.build_indexes``. The caller holds the lease.
+    Statistics of a column in a partition with those of other columns stay: ``Table.build_indexes`` builds that partition again.
 
     Args:
         fence: of the lease.
@@ -122,7 +122,7 @@ def remove_dropped(fence: Fence, index: TableIndex) -> None:
     for name in sorted(named.dropped):
         own = named.indexes[name]
         if own.home is IndexHome.STORE:
-            # Beside another index of the table, there is none.
+            # A table with an index of another kind has no store for it.
             if isinstance(index, IndexesColumns):
                 index.drop_column(name)
         elif named.is_last(name):
@@ -216,7 +216,7 @@ def _of_expression(name: str, index: WantedIndex, text: str, snapshot: Snapshot,
 
 
 def _for_bloom_filters(snapshot: Snapshot, scope: Scope) -> NewPartitions | None:
-    """Those of the record key."""
+    """The bloom filters of the record key."""
     if PartitionKind.BLOOM_FILTERS in snapshot.table.properties.metadata_partitions:
         return None
     return NewPartitions([PartitionKind.BLOOM_FILTERS], scope)

@@ -145,7 +145,7 @@ class IndexesOnColumns:
         return self._require(name)
 
     def _require_named(self, name: str, fence: Fence) -> NamedIndex:
-        """What rli keeps of an index; raises ``IndexNotFoundError`` if it was dropped while it was built."""
+        """The named index; raises ``IndexNotFoundError`` if it was dropped while it was built."""
         named = NamedIndexes.load(fence.table.storage)
         if name not in named.indexes or name in named.dropped:
             raise IndexNotFoundError(
@@ -184,7 +184,7 @@ class IndexesOnColumns:
             self._finish_drop(name, timeout or 0)
 
     def _finish_drop(self, name: str, timeout: float | None) -> None:
-        """Remove what a dropped index is made of, then its name."""
+        """Remove the data of a dropped index, then its name."""
         named = self._named_ones()
         own, rest = named.indexes.get(name), None
         if own is None or name not in named.dropped:
@@ -212,7 +212,7 @@ class IndexesOnColumns:
         return NamedIndexes.load(self._opened.definition.storage)
 
     def _listed(self) -> Iterator[ColumnIndex]:
-        """As ``list``, without sizes, how far they lag, and what they cover: no file of the metadata table is looked at."""
+        """As ``list``, without ``size``, ``lag`` and ``covers``, so that no file of the metadata table is read."""
         yield from column_indexes(self._opened.reloaded(), {})
         yield from in_stores(self._opened)
 

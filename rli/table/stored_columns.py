@@ -60,7 +60,7 @@ def require_possible(wanted: WantedIndex, table: OpenTable) -> None:
 
 
 def build(name: str, column: str, table: OpenTable, on_progress: OnProgress) -> str:
-    """Build an index in the store beside writers, and bring it up to date; returns which build it is, as ``ColumnFacts`` has it."""
+    """Build an index in the store beside writers, and bring it up to date; returns the name of the build (``ColumnFacts.build``)."""
     definition, index = table.refreshed()
     schema = told_of_now(table.reloaded(), lambda now: now.schema)
     if schema is None or not isinstance(index, IndexesColumns):
@@ -73,10 +73,10 @@ def build(name: str, column: str, table: OpenTable, on_progress: OnProgress) -> 
 
 
 def require_build(name: str, build: str, definition: TableDefinition, table: OpenTable) -> None:
-    """Pass an index that is as one build has made it. The caller holds the lease.
+    """Pass an index that a build has made and nobody has changed since. The caller holds the lease.
 
     Raises:
-        ConflictError: another process has dropped it since, or builds it anew.
+        ConflictError: another process has dropped it since, or builds it again.
     """
     schema = told_of_now(definition, lambda now: now.schema)
     facts = _facts_of(name, table, definition, schema)

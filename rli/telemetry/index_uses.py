@@ -1,4 +1,4 @@
-"""How often this process has used each index on a column, and how many files it has skipped by it."""
+"""Counts, for each index on a column, the reads of this process that used it and the file groups that they skipped."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rli.telemetry import metrics
 
 @dataclass(frozen=True, slots=True)
 class IndexUses:
-    """What an index was good for.
+    """Counts of one index.
 
     Attributes:
-        uses: reads that asked it and got an answer.
-        files_skipped: file groups that these reads left out because of it.
+        uses: reads that the index has answered.
+        files_skipped: file groups that these reads left out because of the index.
     """
 
     uses: int = 0
@@ -29,7 +29,7 @@ _counting: Final = Lock()
 
 
 def count_use(table: str, place: str, skipped: int) -> None:
-    """Count a read that has asked an index.
+    """Count a read that an index has answered.
 
     Args:
         table: location of the table.
@@ -44,6 +44,6 @@ def count_use(table: str, place: str, skipped: int) -> None:
 
 
 def uses_of(table: str, place: str) -> IndexUses:
-    """What was counted of an index since the process began."""
+    """The counts of an index since the process began; arguments as ``count_use``."""
     with _counting:
         return IndexUses(_uses[table, place], _skipped[table, place])

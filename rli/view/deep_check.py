@@ -85,7 +85,7 @@ def _checked(snapshot: Snapshot, file_slice: FileSlice) -> tuple[FileSlice, Sequ
 
 def _problems_of(snapshot: Snapshot, file_slice: FileSlice) -> Iterator[str]:
     if file_slice.logs:
-        # Nothing is known: all is read.
+        # Without results of earlier merges, all log files are read.
         with SliceReaders(snapshot.table, snapshot.schema).open(file_slice, KnownMerges()) as merged:
             for _ in merged.batches(with_meta_columns(snapshot.schema or pa.schema([]))):
                 pass

@@ -58,7 +58,7 @@ class KeyColumns:
         return cls(pa.schema(fields), table.key_generator, frozenset())
 
     def within(self, schema: pa.Schema) -> KeyColumns:
-        """The same keys, in a column of a schema if one of them holds the keys: then no other column is read."""
+        """The same keys, from a column of a schema if one of its columns holds them: then no other column is read."""
         copy = next((one for one in schema if one.name in self.copies and pa.types.is_string(one.type)), None)
         return self if copy is None else replace(self, schema=pa.schema([copy]))
 

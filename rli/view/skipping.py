@@ -34,7 +34,7 @@ _FEW_FILES: Final = 2
 
 
 _Asked: TypeAlias = dict[str, int]
-"""Places of indexes that have answered → how many slices they have left out."""
+"""Place of an index that has answered → number of file slices that it has left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def _statistics_places(predicate: Predicate, schema: pa.Schema) -> list[str]:
 def _counted(
     asked: _Asked, places: Sequence[str], slices: Sequence[FileSlice], kept: list[FileSlice] | None
 ) -> list[FileSlice] | None:
-    """What indexes leave of some slices, noted; None if they did not answer."""
+    """Note the slices that indexes have left out; returns ``kept``, None if the indexes did not answer."""
     if kept is not None:
         for place in places:
             asked[place] = asked.get(place, 0) + len(slices) - len(kept)

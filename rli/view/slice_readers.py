@@ -34,7 +34,7 @@ class SliceReaders:
 
         Args:
             file_slice: the slice.
-            known: what is known of log files that were read before: they are not read again as far as that tells.
+            known: results of earlier merges, which need not be read again.
 
         Raises:
             CorruptTableError: a file is missing or damaged.

@@ -13,11 +13,11 @@ from rli.view.definition import TableDefinition
 
 @dataclass(frozen=True, slots=True)
 class TableStamp:
-    """What each change of a table by another engine shows in.
+    """The parts of a table that each change by another engine changes.
 
     Attributes:
         properties: content of the table's properties.
-        instants: the files of all instants, of the table and of its metadata table.
+        instants: files of all instants, of the table and of its metadata table.
     """
 
     properties: bytes | None

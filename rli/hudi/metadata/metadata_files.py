@@ -14,7 +14,7 @@ from rli.hudi.timeline.timeline import is_unbroken, listed_timeline, load_timeli
 from rli.storage import Storage, StoredFile
 
 _BEHIND_DIGITS: Final = ":"
-"""Sorts behind the names of instants."""
+"""Sorts behind the names of instants, which begin with digits."""
 
 
 class MetadataFiles:
@@ -44,9 +44,9 @@ class MetadataFiles:
                 return
 
     def _no_instant_left(self) -> bool:
-        """Whether the archive tells that no instant left while its folder was listed behind that of the timeline.
+        """Whether the archive shows that no instant left the timeline between the listing of the timeline and that of the archive.
 
-        Who archives writes a file of the archive first, and removes instants then.
+        An archiving writer first writes a file of the archive, then removes its instants from the timeline.
         """
         layout, files = self.timeline.layout, self._files or {}
         if layout.archive_folder < posixpath.join(layout.folder, _BEHIND_DIGITS):

@@ -233,7 +233,7 @@ class MetadataTableReader:
             yield from self._reader(partition, groups[number]).lookup(SoughtValues(some))
 
     def entries_beginning(self, partition: str, prefix: str) -> Iterator[pa.RecordBatch]:
-        """The cells of a secondary index that are entries of strings with a prefix: as ``entries_of``, from all file groups.
+        """The entries of strings with a prefix in a secondary index: cells as ``entries_of`` gives them, from all file groups.
 
         Args:
             partition: of the secondary index.

@@ -73,7 +73,7 @@ def entry_prefixes(values: pa.Array) -> pa.Array:
 
 
 def begin_of_entries(prefix: str) -> bytes:
-    r"""How the keys of all values begin that begin with a prefix: no other keys do, because each character is escaped by itself.
+    r"""The beginning of the keys of all values with a prefix. No other keys have it, because each character is escaped by itself.
 
     Example:
         >>> begin_of_entries("a$")

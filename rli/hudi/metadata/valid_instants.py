@@ -16,7 +16,7 @@ _DIGITS: Final = 17
 """Of instants of the table. Table version 6 puts more digits behind them for actions of the metadata table alone."""
 
 _FIRST_BIRTH: Final = "010"
-"""The digits that table version 6 puts behind the instant of a birth begin here; smaller ones are those of services and restores."""
+"""The least suffix that table version 6 puts behind the instant of a build; services and restores have smaller suffixes."""
 
 
 class ValidInstants:
@@ -92,12 +92,12 @@ class ValidInstants:
 
     @cached_property
     def _reached(self) -> frozenset[str]:
-        """Builds that show nothing but what the table has completed in this state."""
+        """The builds whose entries describe only instants that the table has completed in this state."""
         return frozenset(build.time for build in self.builds if self._has_reached(build))
 
     def _has_reached(self, build: Instant) -> bool:
         if self.name_log_files:
-            # It came before the last completed instant, so each one before it is shown as completed, too.
+            # No instant is pending, and the build came before the last completion: all instants that it shows have completed.
             return not self._data.pending and self.covered_by(build) < self._last_completion
         covered, suffix = build.time[:_DIGITS], build.time[_DIGITS:]
         is_known = self._is_completed.get(covered, False) or self._data.is_archived(covered)

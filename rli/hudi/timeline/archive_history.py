@@ -61,7 +61,7 @@ def file_name(instants: Sequence[ArchivedInstant]) -> str:
 
 
 def last_archived(names: Iterable[str]) -> str | None:
-    """The last instant in the files of an archive, as their names tell; "" of an empty one, None if the names do not tell."""
+    """The last instant of an archive by the names of its files; "" if it is empty, None if a name does not tell."""
     of_instants = [name for name in names if name != _VERSION_FILE and not name.startswith(_MANIFEST)]
     found = [_FILE_NAME.fullmatch(name) for name in of_instants]
     lasts = [match["last"] for match in found if match]

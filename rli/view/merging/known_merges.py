@@ -1,4 +1,4 @@
-"""What merges have learned of blocks and slices, kept in memory for the merges after them: completed files never change."""
+"""Results of merges, kept in memory for later merges of the same blocks and slices: completed files never change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 _BYTES_OF_BLOCKS: Final = 64 << 20
 _BYTES_OF_SLICES: Final = 32 << 20
 _BYTES_BESIDE: Final = 512
-"""Of an entry, its key and its place among the others."""
+"""Bytes of an entry's key and of its place among the others."""
 
 Value = TypeVar("Value", bound="Changes | MergedRows")
 
@@ -40,7 +40,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """The records that the merge of one slice gives: those of the base file without ``gone``, then ``added``.
+    """The records that the merge of one slice gives: the records of the base file without ``gone``, then ``added``.
 
     Attributes:
         gone: positions of the records of the base file that log files replace or delete, in rising order, shape (n,).
@@ -82,7 +82,7 @@ class MergedRows:
 
 
 class Remembered(Generic[Value]):
-    """Values that were asked for last. Threads may use it at the same time.
+    """The values that were asked for last, up to an amount of memory. Threads may use it at the same time.
 
     Args:
         most_bytes: of the values, at most.
@@ -102,7 +102,7 @@ class Remembered(Generic[Value]):
             return self._kept.get(key)
 
     def keep(self, key: Hashable, value: Value) -> None:
-        """Keep a value, unless it alone is too large, and forget those that were not asked for longest."""
+        """Keep a value, unless it alone is too large. The values that were unused for the longest time make room."""
         size = value.nbytes + _BYTES_BESIDE
         with self._lock:
             if key in self._kept or size > self._most_bytes:
@@ -116,7 +116,7 @@ class Remembered(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class KnownMerges:
-    """What is known of blocks, and of slices; at first nothing.
+    """The kept results of merges, at first none.
 
     Attributes:
         blocks: the changes of each block.

@@ -37,7 +37,7 @@ class DataBlock:
 
     @property
     def identity(self) -> tuple[str, int, int, str]:
-        """What tells the block from all others of its table: no other one has ever stood there."""
+        """Identifies the block in its table: no other block has ever stood at this place with this size and instant."""
         return self.path, self.block.place, self.block.size, self.instant
 
     @property

@@ -38,7 +38,7 @@ class LogRecords:
 
     Attributes:
         blocks: the blocks that count, in order.
-        table: where the table is: what is known of a block is known of that table's.
+        table: location of the table, which identifies a block together with its path.
         schema: of the records that are wanted.
         keys_of: where the keys stand in records of a schema.
         ordering: the ordering column with its type in the table; None if the last change of a key always counts.

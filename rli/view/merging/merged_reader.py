@@ -39,7 +39,7 @@ class MergedTable:
         rules: of the merge.
         schema: of the records, with meta columns.
         key_columns: where the keys of records with a stored schema stand.
-        known: what is known of blocks and slices that were merged before.
+        known: results of earlier merges.
     """
 
     storage: Storage
@@ -172,7 +172,7 @@ class MergedReader:
         yield from logs.take(found.added)
 
     def _merged_rows(self) -> MergedRows:
-        """Which records the merge gives; the keys are read for it, unless it is known."""
+        """The records that the merge gives. Reads the keys, unless an earlier merge is known."""
         while (found := self._known_rows()) is None:
             for _ in self._merged(pa.schema([self._table.schema.field(0)])):
                 pass
@@ -183,7 +183,7 @@ class MergedReader:
 
     @property
     def _identity(self) -> Hashable:
-        """What tells the slice from all others, and the merge of its records from that by other columns."""
+        """Identifies the slice, and the ordering column by which its records are merged."""
         base = None if self._slice.base is None else (self._slice.base.path, self._slice.base.size)
         blocks = tuple(one.identity for one in self._blocks)
         return self._table.storage.location, base, blocks, str(self._table.ordering)

@@ -183,7 +183,7 @@ class ExecutionPlan:
 
     @property
     def held_bytes(self) -> int:
-        """Up to how many bytes the driver holds of the keyed rows that it makes of rows that came as Arrow: keys add to them."""
+        """Bytes of keyed rows that the driver holds, at most: keys add to the bytes of rows that came as Arrow."""
         return min(self._row_bytes, self.limits.read_bytes) if self.is_local else self.brought_bytes
 
     @property

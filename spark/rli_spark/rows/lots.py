@@ -36,7 +36,7 @@ class Lots:
     Attributes:
         tasks: how many get rows.
         names: of the file groups, as ``_names_of`` gives them.
-        numbers: of the lot of each, shape (file groups,).
+        numbers: of each file group's lot, shape (file groups,).
         shuffle_keys: of each lot: says which task gets it.
     """
 
@@ -91,7 +91,7 @@ class Lots:
 
 
 def _names_of(groups: Sequence[FileGroupId]) -> pa.StringArray:
-    """One string for each file group, which no other has."""
+    """A distinct string for each file group."""
     return pa.array(
         [f"{len(group.partition_path)} {group.partition_path}{group.file_id}" for group in groups], pa.string()
     )

@@ -57,7 +57,7 @@ class ColumnSettings(StoredSettings):
         column: the column.
         kind: the sort of its values: values of another sort are printed in another way.
         shards: into how many parts the entries are cut.
-        build: which build made the index: a random name; "" for builds before there were such names.
+        build: random name of the build that made the index; "" if a former version made it.
     """
 
     version: Literal[1] = 1
@@ -205,7 +205,7 @@ class StoredColumn:
         return True
 
     def lag(self, table: TableDefinition) -> int:
-        """How many commits of the table a built index has not followed; raises as ``sync``."""
+        """Number of the table's commits that a built index has not followed; raises as ``sync``."""
         return len(unseen_instants(table, self._entries)[1].unapplied)
 
     def keys_with(
