@@ -92,7 +92,9 @@ def _properties(path: Path) -> dict[str, str]:
     try:
         return parse_properties(path.read_bytes())
     except ValueError as error:
-        raise SettingsError(f"not a properties file: {path}: {error}", remedy="write KEY=VALUE lines") from error
+        raise SettingsError(
+            f"the file is no properties file: file={path} ({error})", remedy="write lines KEY=VALUE"
+        ) from error
 
 
 def _named(table: str) -> Callable[[Finding], Finding]:
