@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -211,8 +212,8 @@ def killed_before_its_request(location: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return None
 
-    FileLock.attempt = attempt  # type: ignore[method-assign]
-    open_table(location).upsert(ROWS)
+    with patch.object(FileLock, "attempt", attempt):
+        open_table(location).upsert(ROWS)
 
 
 @pytest.mark.crash
