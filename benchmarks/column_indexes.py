@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import rli
 from benchmarks.keys import uuid_keys
@@ -79,9 +80,9 @@ def _look_ups(indexed: rli.Table, plain: rli.Table, rows: int) -> list[Outcome]:
 
 
 def _scanned(table: rli.Table, values: list[str]) -> pa.Table:
-    """All records are read, and tested here: no footer is asked."""
+    """Reads all records, and tests them here: no footer is asked."""
     records = table.read()
-    return records.filter(pa.compute.is_in(records["email"], value_set=pa.array(values)))
+    return records.filter(pc.is_in(records["email"], value_set=pa.array(values)))
 
 
 def _skipped_hours(folder: Path, rows: int) -> Outcome:
@@ -149,7 +150,7 @@ def _table(folder: Path, keys: pa.Array) -> rli.Table:
 
 
 def _rows(keys: pa.Array, chosen: np.ndarray, ts: int) -> pa.Table:
-    """Records of nine columns: half of the changed ones get another address."""
+    """Records of nine columns: half of the changed records get another address."""
     changed = np.where(chosen % 2 == 0, chosen, chosen + ts * len(keys))
     return pa.table(
         {

@@ -33,11 +33,11 @@ _GOAL_OF_DELTA, _GOAL_OF_PARQUET, _GOAL_OF_SECOND = 1.0, 1.3, 2.0
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """What a session took.
+    """Times of one session.
 
     Attributes:
         start: seconds of processor time of its processes until it was ready.
-        loads: the same of its first load, and of the second.
+        loads: the same of its first and of its second load.
         elapsed: seconds of the first load.
     """
 

@@ -193,7 +193,7 @@ def _private_memory() -> int:
 
 
 def processor_seconds(process: int) -> float:
-    """Processor time of a process and of all processes that it started, of those that have ended too."""
+    """Seconds of processor time of a process and of all processes that it started, including ended ones."""
     told = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -35,6 +35,11 @@ _LOOKS: Final = 3
 class TableCheckup:
     """Looks at a table and its index, whatever their state.
 
+    Args:
+        location: folder of the table.
+        index_url: where its index is; None for the index that the table names.
+        job_options: options of a job of Hudi that writes the table beside rli; None for no job.
+
     Attributes:
         findings: what was found so far.
     """
