@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, Final, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -19,7 +18,7 @@ from rli.errors import CorruptTableError
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.footer_bounds import leaf_position, string_bounds
 from rli.hudi.kept_footers import FOOTERS, KeptFooter
-from rli.hudi.key_hashes import BYTES_OF_HASH, Hashes, StoredHashes
+from rli.hudi.key_hashes import Hashes, StoredHashes
 from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY
 from rli.hudi.page_cuts import Rows
 from rli.hudi.row_group_filter import MOST_FILTER_BYTES, RowGroupFilter
@@ -33,6 +32,9 @@ _REMEDY: Final = "restore it from a backup, or go back to before its commit: rli
 
 _FOOTER_BYTES: Final = 64 * 1024
 """Arrow reads so many of each file to find its footer: a file with no more is read once, not again for each column."""
+
+_UNLIKE_INDEX: Final = (ValueError, OSError, pa.ArrowException)
+"""What reading by page indexes raises for a file that has none, or a damaged one. Who reads the whole row group tells what is wrong."""
 
 _LARGE_FOOTER: Final = 1024 * 1024
 """Bytes of a footer that takes so long to read that it is kept."""
@@ -54,13 +56,13 @@ class BaseFileReader:
         self._kept: KeptFooter | None = None
         # A search for damage reads the footer from the file.
         may_be_kept = (size <= 0 or size > _FOOTER_BYTES) and not verifies_checksums
-        self._version = FOOTERS.version(storage, path) if may_be_kept else None
         with corrupt_unless_parquet(path):
-            self._source = storage.filesystem.open_input_file(storage.full_path(path))
+            self._source, version = storage.open_versioned(path)
             if 0 < size <= _FOOTER_BYTES:
                 with self._source as file:
                     self._source = pa.BufferReader(file.read_buffer())
-            elif self._version is not None:
+            self._version = version if may_be_kept else None
+            if self._version is not None:
                 self._kept = FOOTERS.get(storage, path, self._version)
             metadata = None if self._kept is None else self._kept.metadata
             self._file = pq.ParquetFile(self._source, metadata=metadata, page_checksum_verification=verifies_checksums)
@@ -114,29 +116,24 @@ class BaseFileReader:
 
         Only then ``key_hashes`` and ``rows_at`` know where to read in a file of rli.
         """
-        if self._kept is not None or isinstance(self._source, pa.BufferReader):
+        if self._kept is not None or self._version is None:
             return
         hashes = StoredHashes.from_footer(self._key_values, posixpath.basename(self.path))
         if hashes is None and self._file.metadata.serialized_size < _LARGE_FOOTER:
             return
-        version = self._version or FOOTERS.version(self._storage, self.path, wanted=True)
-        with corrupt_unless_parquet(self.path):
-            found = KeptFooter.read(self._source, self._file.metadata, hashes)
-        if found is not None and version is not None:
-            self._kept = found
-            FOOTERS.keep(self._storage, self.path, version, found)
+        with suppress(*_UNLIKE_INDEX):
+            self._kept = KeptFooter.of(self._file.metadata, hashes)
+            FOOTERS.keep(self._storage, self.path, self._version, self._kept)
 
     def key_hashes(self, row_group: int) -> Hashes | None:
         """The hash of each record key of a row group (``hashes_of``); None if the file has none, or its footer is not kept."""
         stored = None if self._kept is None else self._kept.hashes
-        if stored is None or stored.rows != self.rows:
+        if stored is None:
             return None
-        start = sum(self.rows_of(number) for number in range(row_group))
-        with corrupt_unless_parquet(self.path):
-            content = self._source.read_at(
-                self.rows_of(row_group) * BYTES_OF_HASH, stored.offset + start * BYTES_OF_HASH
-            )
-        return np.frombuffer(content, "<u2") if len(content) == self.rows_of(row_group) * BYTES_OF_HASH else None
+        place = stored.place([self.rows_of(number) for number in range(row_group + 1)])
+        with suppress(*_UNLIKE_INDEX):
+            return stored.checked(self._read([place])[0], row_group)
+        return None
 
     def rows_at(self, row_group: int, names: Sequence[str], rows: Rows) -> pa.Table | None:
         """Some rows (rising, at least one) of a row group. Reads only the pages that hold one of them.
@@ -144,13 +141,20 @@ class BaseFileReader:
         Returns:
             The columns as they are stored; None if the file does not tell where the pages are, or its footer is not kept.
         """
-        if self._kept is None:
+        if self._kept is None or not names:
             return None
-        try:
-            return self._kept.cuts.rows(self._source, row_group, names, rows)
-        except (pa.ArrowException, OSError):
-            # The caller then reads the whole row group, which names the damage.
-            return None
+        with suppress(*_UNLIKE_INDEX):
+            return self._kept.cuts.rows(self._read, row_group, names, rows)
+        return None
+
+    def _read(self, ranges: Sequence[range]) -> Sequence[bytes]:
+        """Ranges of the file's bytes; together, where each takes a request."""
+        size = self._source.size()
+        if not all(0 <= place.start <= place.stop <= size for place in ranges):
+            raise ValueError(f"a footer names places beyond the end of its file: file={self.path} size={size}")
+        if self._storage.is_local:
+            return [self._source.read_at(len(place), place.start) for place in ranges]
+        return [content.to_pybytes() for content in self._storage.read_ranges(self.path, ranges)]
 
     def read_columns(self, schema: pa.Schema) -> pa.Table:
         """The whole file, reduced to the columns of ``schema`` and made to fit it."""

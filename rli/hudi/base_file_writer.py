@@ -168,10 +168,7 @@ class BaseFileWriter:
         """Write the hashes of the record keys behind the records; returns the entry of the footer."""
         if not self._hashes:
             return {}
-        stored = StoredHashes(self._sink.tell(), sum(map(len, self._hashes)))
-        for hashes in self._hashes:
-            self._sink.write(hashes.astype("<u2", copy=False).tobytes())
-        return stored.to_footer(self._constants[FILE_NAME])
+        return StoredHashes.write(self._sink, self._hashes).to_footer(self._constants[FILE_NAME])
 
     def _flush(self, rows: int) -> None:
         """Write the first of the pending records, as whole row groups but for the last one of the file."""
@@ -180,7 +177,9 @@ class BaseFileWriter:
             first = self._with_constants(pending.slice(0, rows))
             self._opened(pending).write_table(first, row_group_size=ROWS_PER_ROW_GROUP)
             if self._hashes is not None:
-                self._hashes += map(hashes_of, first.column(RECORD_KEY).chunks)
+                for start in range(0, rows, ROWS_PER_ROW_GROUP):
+                    keys = first.column(RECORD_KEY).slice(start, ROWS_PER_ROW_GROUP)
+                    self._hashes.append(np.concatenate([*map(hashes_of, keys.chunks)]))
             # An empty slice would keep all that was written in memory.
             self._pending = [pending.slice(rows)] if rows < pending.num_rows else []
 

@@ -11,22 +11,20 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from rli.hudi.key_hashes import StoredHashes
-from rli.hudi.page_cuts import PageCuts, read_footer
-from rli.storage import Storage
-
-Version: TypeAlias = tuple[int | None, ...]
-"""Tells a file from any other one at its path."""
+from rli.hudi.page_cuts import PageCuts
+from rli.storage import FileVersion, Storage
 
 _MOST_BYTES: Final = 128 * 1024 * 1024
-_MEMORY_OF_BYTE: Final = 32
-"""Bytes of memory for each byte of a footer that is taken apart, about."""
+_MEMORY_OF_BYTE: Final = 8
+"""pyarrow takes about so many times the bytes of a footer."""
+
+_MEMORY_OF_ENTRY: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +42,23 @@ class KeptFooter:
     hashes: StoredHashes | None
 
     @classmethod
-    def read(cls, source: pa.NativeFile, metadata: pq.FileMetaData, hashes: StoredHashes | None) -> KeptFooter | None:
-        """The footer of a file; None if it cannot be taken apart.
+    def of(cls, metadata: pq.FileMetaData, hashes: StoredHashes | None) -> KeptFooter:
+        """A footer to be kept.
 
         Args:
-            source: the file.
-            metadata: its footer.
-            hashes: where the footer says that they lie.
+            metadata: the footer of a file.
+            hashes: those that it names.
+
+        Raises:
+            ValueError: it cannot be taken apart.
         """
-        chunks = metadata.num_row_groups * metadata.num_columns
-        footer = read_footer(source)
-        cuts = None if footer is None else PageCuts.of(footer, chunks)
-        if cuts is None:
-            return None
+        cuts = PageCuts.of(metadata)
         return cls(pq.read_metadata(pa.BufferReader(cuts.without_key_values)), cuts, hashes)
 
     @property
     def memory(self) -> int:
-        """About how many bytes it takes."""
-        return len(self.cuts.without_key_values) * _MEMORY_OF_BYTE
+        """About how many bytes it takes, with the places of pages that are still to be found."""
+        return _MEMORY_OF_ENTRY + len(self.cuts.without_key_values) * _MEMORY_OF_BYTE + self.cuts.memory
 
 
 class KeptFooters:
@@ -75,28 +71,16 @@ class KeptFooters:
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._kept: OrderedDict[Hashable, tuple[Version, KeptFooter]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[FileVersion, KeptFooter]] = OrderedDict()
         self._lock = Lock()
 
-    def version(self, storage: Storage, path: str, *, wanted: bool = False) -> Version | None:
-        """The version of a file. Ask for it before the file is opened.
+    def forget_after_fork(self) -> None:
+        """A thread of the parent may have had the lock, and never gives it back here."""
+        self._lock = Lock()
+        self._kept, self._bytes = OrderedDict(), 0
 
-        Args:
-            storage: of the file.
-            path: of the file.
-            wanted: whether to ask an object store also for a file whose footer is not kept: that takes a request.
-
-        Returns:
-            None if there is no file, or the store was not asked.
-        """
-        if storage.is_local:
-            return _local_version(storage, path)
-        with self._lock:
-            is_kept = _name(storage, path) in self._kept
-        return _version(storage, path) if is_kept or wanted else None
-
-    def get(self, storage: Storage, path: str, version: Version | None) -> KeptFooter | None:
-        """The footer of a version of a file, None if it is not kept. The footer of another version is forgotten."""
+    def get(self, storage: Storage, path: str, version: FileVersion) -> KeptFooter | None:
+        """The footer of a version of a file, if it is kept; that of another version is forgotten."""
         name = _name(storage, path)
         with self._lock:
             kept_version, footer = self._kept.get(name, (None, None))
@@ -106,8 +90,8 @@ class KeptFooters:
             self._forget(name)
         return None
 
-    def keep(self, storage: Storage, path: str, version: Version, footer: KeptFooter) -> None:
-        """Keep a footer for the next reader. The footers that were unused for the longest time make room."""
+    def keep(self, storage: Storage, path: str, version: FileVersion, footer: KeptFooter) -> None:
+        """Keep a footer for the next reader; those that were not needed for the longest time make room."""
         name = _name(storage, path)
         with self._lock:
             self._forget(name)
@@ -126,21 +110,10 @@ class KeptFooters:
 FOOTERS: Final = KeptFooters()
 """The footers that this process keeps."""
 
+os.register_at_fork(after_in_child=FOOTERS.forget_after_fork)
+
 
 def _name(storage: Storage, path: str) -> Hashable:
     if storage.is_local:
         return storage.full_path(path)
     return storage.location, hash(frozenset(storage.options.items())), path
-
-
-def _local_version(storage: Storage, path: str) -> Version | None:
-    try:
-        found = os.stat(storage.full_path(path))
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _version(storage: Storage, path: str) -> Version | None:
-    info = storage.filesystem.get_file_info(storage.full_path(path))
-    return None if info.type is fs.FileType.NotFound else (info.size, info.mtime_ns)

@@ -1,17 +1,18 @@
 """Hashes of the record keys of a base file, in the order of its records: they tell in which row a key may be.
 
-The hashes lie between the records and the footer, where Parquet's readers pass over them: 16 bits for each record, little-endian.
-An entry of the footer says where. A hash is only a hint: a reader compares the key of each row found by hashes, and reads the
-column of keys if no row is found.
+They lie between the records and the footer, where Parquet's readers pass over them: 16 bits for each record, little-endian. An
+entry of the footer says where, and has a checksum of those of each row group: so a key is absent whose hash is, and a key whose hash
+is there is compared.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self, TypeAlias
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from rli.json_text import parse_json
 
 Hashes: TypeAlias = NDArray[np.uint16]
 
-BYTES_OF_HASH: Final = 2
+_BYTES_OF_HASH: Final = 2
 
 _ENTRY: Final = "rli.key_hashes"
 """Of the footer."""
@@ -51,24 +52,47 @@ class StoredHashes:
     """Where the hashes of a base file lie.
 
     Attributes:
-        offset: of the first hash in the file, bytes.
-        rows: number of hashes.
+        offset: in the file, of the first.
+        checksums: CRC-32 of the hashes of each row group.
     """
 
     offset: int
-    rows: int
+    checksums: Sequence[int]
+
+    @classmethod
+    def write(cls, sink: pa.NativeFile, row_groups: Sequence[Hashes]) -> Self:
+        """Write the hashes of each row group to where a file ends so far."""
+        contents = [hashes.astype("<u2", copy=False).tobytes() for hashes in row_groups]
+        stored = cls(sink.tell(), [*map(crc32, contents)])
+        for content in contents:
+            sink.write(content)
+        return stored
 
     @classmethod
     def from_footer(cls, footer: Mapping[bytes, bytes], file_name: str) -> Self | None:
         """What a footer says; None without an entry for this file: programs that join files may keep that of another one."""
         with suppress(ValueError, KeyError, TypeError):
             content = parse_json(footer[_ENTRY.encode()])
-            offset, rows = int(content["offset"]), int(content["rows"])
-            if content["file"] == file_name and offset > 0 and rows >= 0:
-                return cls(offset, rows)
+            if content["file"] == file_name:
+                return cls(int(content["offset"]), [*map(int, content["checksums"])])
         return None
 
     def to_footer(self, file_name: str) -> dict[str, str]:
         """The entry of the footer of a base file."""
-        content = {"file": file_name, "offset": self.offset, "rows": self.rows}
+        content = {"file": file_name, "offset": self.offset, "checksums": self.checksums}
         return {_ENTRY: json.dumps(content, ensure_ascii=False)}
+
+    def place(self, rows: Sequence[int]) -> range:
+        """Where the hashes of a row group lie; ``rows`` are the numbers of records of the row groups up to it."""
+        start = self.offset + sum(rows[:-1]) * _BYTES_OF_HASH
+        return range(start, start + rows[-1] * _BYTES_OF_HASH)
+
+    def checked(self, content: bytes, row_group: int) -> Hashes:
+        """The hashes of a row group.
+
+        Raises:
+            ValueError: the content of their place differs from the checksum.
+        """
+        if row_group >= len(self.checksums) or crc32(content) != self.checksums[row_group]:
+            raise ValueError(f"hashes of record keys are damaged: row_group={row_group}")
+        return np.frombuffer(content, "<u2")

@@ -1,22 +1,35 @@
 """Cuts the pages with some rows out of a Parquet file, and reads them as a small Parquet file.
 
-pyarrow decodes a row group from its beginning. Offset indexes say which rows each page has. So the pages with the wanted rows, put
-behind the dictionary of their column, become a Parquet file with a footer of its own. Sources of the format:
-parquet.thrift and PageIndex.md of https://github.com/apache/parquet-format.
+pyarrow decodes a row group from its beginning. Offset indexes say which rows each page has, so the pages with the wanted rows, put
+behind the dictionary of their column, need a footer alone. The header of each page tells whether it has as many rows as the offset index
+says; whatever is not as expected is a ``ValueError``, and the caller reads the whole row group. Sources of the format: parquet.thrift and PageIndex.md of
+https://github.com/apache/parquet-format.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rli.hudi.thrift_compact import I32, I64, LIST, STRUCT, Elements, Struct, read_struct, write_struct
+from rli.hudi.thrift_compact import (
+    BINARY,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Elements,
+    Struct,
+    read_struct,
+    structs_of,
+    value_of,
+    write_struct,
+)
 
 _MAGIC: Final = b"PAR1"
 _LENGTH_BYTES: Final = 4
@@ -33,6 +46,7 @@ _KEY: Final = 1
 _ARROW_SCHEMA: Final = b"ARROW:schema"
 """Changes what pyarrow makes of columns; written by Arrow's writers, unless they are told not to."""
 # Fields of SchemaElement.
+_TYPE: Final = 1
 _REPETITION: Final = 3
 _REPEATED: Final = 2
 _NAME: Final = 4
@@ -55,8 +69,16 @@ _DATA_OFFSET: Final = 9
 _DICTIONARY_OFFSET: Final = 11
 # Fields of OffsetIndex and PageLocation.
 _PAGES: Final = 1
-_OF_PAGE: Final = (1, 2, 3)
-"""Offset in the file, bytes, first row."""
+_PAGE_OFFSET: Final = 1
+_PAGE_BYTES: Final = 2
+_PAGE_FIRST_ROW: Final = 3
+# Fields of PageHeader, and of the header of its kind.
+_PAGE_KIND: Final = 1
+_PAGE_COMPRESSED: Final = 3
+_PAGE_VALUES: Final = 1
+_DICTIONARY_KIND: Final = 2
+_KINDS: Final = {0: 5, _DICTIONARY_KIND: 7, 3: 8}
+"""Kind of a page → field of PageHeader with more of it."""
 
 _MOST_CHUNKS: Final = 4_096
 """Column chunks of a footer that is taken apart, at most: with more, this takes longer than it saves."""
@@ -64,22 +86,110 @@ _MOST_CHUNKS: Final = 4_096
 _MOST_INDEX_BYTES: Final = 1 << 20
 """Of an offset index, at most: a forged footer may name more."""
 
+_MEMORY_OF_CHUNK: Final = 2_048
+_MEMORY_OF_INDEX_BYTE: Final = 6
+"""An entry of an offset index has three bytes or more, and takes 16 as a page of ``_Pages``."""
+
 Rows: TypeAlias = NDArray[np.intp]
 
+Read: TypeAlias = Callable[[Sequence[range]], Sequence[bytes]]
+"""Reads ranges of a file, all of them together."""
 
-@dataclass(frozen=True, slots=True)
-class _Pages:
+
+class _Chunk(NamedTuple):
+    """A column of a row group.
+
+    Attributes:
+        described: type, encodings, path and codec.
+        begin: of its dictionary, or of its pages if it has none.
+        first_page: offset of its first data page.
+        end: offset behind its last page.
+        places: where its offset index lies.
+    """
+
+    described: Struct
+    begin: int
+    first_page: int
+    end: int
+    places: range
+
+    @classmethod
+    def of(cls, fields: Struct) -> _Chunk:
+        stored: Struct = value_of(fields, _META_DATA, STRUCT)
+        first_page = begin = value_of(stored, _DATA_OFFSET, I64)
+        if _DICTIONARY_OFFSET in stored:
+            begin = value_of(stored, _DICTIONARY_OFFSET, I64)
+        offset, length = 0, 0
+        if _INDEX_OFFSET in fields:
+            offset, length = value_of(fields, _INDEX_OFFSET, I64), value_of(fields, _INDEX_LENGTH, I32)
+        described: Struct = {number: stored[number] for number in _KEPT if number in stored}
+        end = begin + value_of(stored, _COMPRESSED, I64)
+        return cls(described, begin, first_page, end, range(offset, offset + length))
+
+
+class _Pages(NamedTuple):
     """The data pages of a column chunk.
 
     Attributes:
-        offsets: in the file, shape (pages,).
-        sizes: bytes, shape (pages,).
-        first_rows: number of each page's first row in the row group, then the number of all rows, shape (pages + 1,).
+        starts: where each begins in the file, and where the last one ends, shape (pages + 1,).
+        first_rows: of each page within the row group, and how many rows there are in all, shape (pages + 1,).
     """
 
-    offsets: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    starts: NDArray[np.int64]
     first_rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, index: bytes, chunk: _Chunk, rows: int) -> _Pages:
+        """The pages that an offset index names: they have to be all of the chunk, one behind the other."""
+        fields, _ = read_struct(index)
+        found = [
+            (value_of(page, _PAGE_OFFSET, I64), value_of(page, _PAGE_BYTES, I32), value_of(page, _PAGE_FIRST_ROW, I64))
+            for page in structs_of(fields, _PAGES)
+        ]
+        offsets, sizes, first_rows = np.array(found, np.int64).reshape(-1, 3).T
+        pages = cls(np.append(offsets, chunk.end), np.append(first_rows, rows))
+        is_whole = pages.starts[0] == chunk.first_page and (np.diff(pages.starts) == sizes).all() and (sizes > 0).all()
+        if not is_whole or pages.first_rows[0] != 0 or (np.diff(pages.first_rows) <= 0).any():
+            raise ValueError("an offset index names other pages than those of its column")
+        return pages
+
+
+class _Chosen(NamedTuple):
+    """What is read of a column: its dictionary, if it has one, and the pages with wanted rows.
+
+    Attributes:
+        chunk: the column of the row group.
+        ranges: of the dictionary and the pages.
+        rows: of each page, the first one and that behind its last one, shape (2, pages).
+    """
+
+    chunk: _Chunk
+    ranges: Sequence[range]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, chunk: _Chunk, pages: _Pages, rows: Rows) -> _Chosen:
+        if rows[-1] >= pages.first_rows[-1]:
+            raise ValueError(f"a row group has fewer rows: row={rows[-1]} rows={pages.first_rows[-1]}")
+        chosen = np.unique(np.searchsorted(pages.first_rows, rows, side="right") - 1)
+        ranges = [range(*pages.starts[page : page + 2].tolist()) for page in chosen.tolist()]
+        if chunk.begin != chunk.first_page:
+            ranges = [range(chunk.begin, chunk.first_page), *ranges]
+        return cls(chunk, ranges, np.stack([pages.first_rows[chosen], pages.first_rows[chosen + 1]]))
+
+    def require_headers(self, contents: Sequence[bytes]) -> None:
+        """Raise ``ValueError`` if what was read is not the dictionary and pages with so many values."""
+        wanted: list[int | None] = np.diff(self.rows, axis=0)[0].tolist()
+        if len(contents) > len(wanted):
+            wanted.insert(0, None)
+        for content, rows in zip(contents, wanted, strict=True):
+            header, end = read_struct(content)
+            kind = value_of(header, _PAGE_KIND, I32)
+            if (kind == _DICTIONARY_KIND) != (rows is None) or kind not in _KINDS:
+                raise ValueError(f"a page is of another kind: kind={kind}")
+            values = value_of(value_of(header, _KINDS[kind], STRUCT), _PAGE_VALUES, I32)
+            if end + value_of(header, _PAGE_COMPRESSED, I32) != len(content) or rows not in (None, values):
+                raise ValueError(f"a page differs from its offset index: values={values} rows={rows}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,203 +197,157 @@ class PageCuts:
     """The footer of a Parquet file, taken apart.
 
     Attributes:
-        without_key_values: a Parquet file of the footer alone, without its key-value metadata except Arrow's schema.
-        footer: the fields of the same footer.
-        leaves: the schema element of each leaf.
-        flat: column → number of its leaf, for columns that are no part of another one and have one value in each record; empty if
-            the footer has Arrow's schema.
+        without_key_values: the footer without its key-value metadata, but for Arrow's schema, as the whole of a file.
     """
 
     without_key_values: bytes
-    footer: Struct
-    leaves: Sequence[Struct]
-    flat: dict[str, int]
-    _pages: dict[tuple[int, int], _Pages | None] = field(default_factory=dict)
+    _head: Struct
+    _root: Struct
+    _flat: Mapping[str, tuple[int, Struct]]
+    _row_groups: Sequence[tuple[int, Sequence[_Chunk]]]
+    _pages: dict[tuple[int, str], _Pages] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, footer: pa.Buffer, chunks: int) -> PageCuts | None:
-        """Take a footer apart; None if it has too many column chunks, or cannot be understood.
+    def of(cls, metadata: pq.FileMetaData) -> PageCuts:
+        """Take a footer apart.
 
-        Args:
-            footer: its bytes.
-            chunks: how many column chunks it names.
+        Raises:
+            ValueError: it has too many column chunks, or cannot be understood.
         """
-        if chunks > _MOST_CHUNKS:
-            return None
-        try:
-            fields, _ = read_struct(footer.to_pybytes())
-            entries = fields.pop(_KEY_VALUES, (LIST, Elements(STRUCT, [])))[1].values
-            arrow = [entry for entry in entries if entry[_KEY][1] == _ARROW_SCHEMA]
-            if arrow:
-                fields[_KEY_VALUES] = LIST, Elements(STRUCT, arrow)
-            elements = fields[_SCHEMA][1].values
-            leaves = [element for element in elements if _CHILDREN not in element]
-            return cls(_file(b"", fields), fields, leaves, {} if arrow else _flat_leaves(elements))
-        except (ValueError, KeyError, AttributeError, TypeError):
-            return None
+        if metadata.num_row_groups * metadata.num_columns > _MOST_CHUNKS:
+            raise ValueError("a footer has too many column chunks")
+        sink = pa.BufferOutputStream()
+        metadata.write_metadata_file(sink)
+        fields, _ = read_struct(sink.getvalue().to_pybytes(), len(_MAGIC))
+        arrow = []
+        if _KEY_VALUES in fields:
+            entries = structs_of(fields, _KEY_VALUES)
+            arrow = [entry for entry in entries if value_of(entry, _KEY, BINARY) == _ARROW_SCHEMA]
+            fields[_KEY_VALUES] = LIST, Elements(STRUCT, arrow)
+        elements = structs_of(fields, _SCHEMA)
+        leaves = _leaves(elements)
+        flat = {} if arrow else {name: (n, leaf) for n, (name, leaf) in enumerate(leaves) if name is not None}
+        row_groups = []
+        for group in structs_of(fields, _ROW_GROUPS):
+            chunks = structs_of(group, _CHUNKS)
+            if len(chunks) != len(leaves):
+                raise ValueError(f"a row group has {len(chunks)} columns, the schema {len(leaves)}")
+            row_groups.append((value_of(group, _ROWS_OF_GROUP, I64), [*map(_Chunk.of, chunks)]))
+        head: Struct = {number: fields[number] for number in (_VERSION, _CREATED_BY) if number in fields}
+        return cls(_file(b"", fields), head, elements[0], flat, row_groups)
 
-    def rows(self, source: pa.NativeFile, row_group: int, columns: Sequence[str], rows: Rows) -> pa.Table | None:
+    @property
+    def memory(self) -> int:
+        """How many bytes it takes at most, with the places of all pages."""
+        chunks = [chunk for _, group in self._row_groups for chunk in group]
+        index_bytes = sum(min(len(chunk.places), _MOST_INDEX_BYTES) for chunk in chunks)
+        return len(self.without_key_values) + len(chunks) * _MEMORY_OF_CHUNK + index_bytes * _MEMORY_OF_INDEX_BYTE
+
+    def rows(self, read: Read, row_group: int, columns: Sequence[str], rows: Rows) -> pa.Table:
         """Some rows of a row group.
 
         Args:
-            source: the file.
+            read: reads the file. It is called once, or twice where it has to find out which pages there are.
             row_group: its number.
-            columns: names; each of a column of the file.
+            columns: names; at least one.
             rows: numbers within the row group, rising, shape (n,), at least one.
 
         Returns:
-            Shape (n, columns), in the order of ``columns``; None if the file does not tell where the pages are.
+            Shape (n, columns), in the order of ``columns``.
 
         Raises:
-            pyarrow.ArrowException, OSError: the pages cannot be read.
+            ValueError, OSError, pyarrow.ArrowException: the file does not tell where the pages are, a column is part of another one
+                or has several values in a record, or something cannot be read or is damaged.
         """
-        if any(name not in self.flat for name in columns):
-            return None
-        alike: dict[bytes, list[tuple[str, _Pages, NDArray[np.intp]]]] = {}
-        for name in columns:
-            pages = self._pages_of(source, row_group, self.flat[name])
-            if pages is None or rows[-1] >= pages.first_rows[-1]:
-                return None
-            chosen = np.unique(np.searchsorted(pages.first_rows, rows, side="right") - 1)
-            covered = np.stack([pages.first_rows[chosen], pages.first_rows[chosen + 1]])
-            # Columns whose chosen pages have the same rows are read together.
-            alike.setdefault(covered.tobytes(), []).append((name, pages, chosen))
+        chunks = {name: self._chunk(row_group, name) for name in columns}
+        self._know_pages(read, row_group, chunks)
+        chosen = {name: _Chosen.of(chunk, self._pages[row_group, name], rows) for name, chunk in chunks.items()}
+        contents = iter(read([place for one in chosen.values() for place in one.ranges]))
+        # Columns whose chosen pages have the same rows are read together.
+        alike: dict[bytes, dict[str, Sequence[bytes]]] = {}
+        for name, one in chosen.items():
+            parts = [next(contents) for _ in one.ranges]
+            one.require_headers(parts)
+            alike.setdefault(one.rows.tobytes(), {})[name] = parts
         found: dict[str, pa.ChunkedArray] = {}
         for together in alike.values():
-            _, pages, chosen = together[0]
-            lengths = np.diff(pages.first_rows)[chosen]
-            starts = np.cumsum(lengths) - lengths
-            page = np.searchsorted(pages.first_rows[chosen], rows, side="right") - 1
-            places = rows - pages.first_rows[chosen][page] + starts[page]
-            read = self._cut(source, row_group, together, int(lengths.sum())).take(pa.array(places))
-            found.update(zip(read.column_names, read.columns, strict=True))
+            covered = chosen[next(iter(together))].rows
+            lengths = np.diff(covered, axis=0)[0]
+            page = np.searchsorted(covered[0], rows, side="right") - 1
+            places = rows - covered[0][page] + (np.cumsum(lengths) - lengths)[page]
+            cut = self._cut({name: (chunks[name], parts) for name, parts in together.items()}, int(lengths.sum()))
+            found.update(zip(cut.column_names, cut.take(pa.array(places)).columns, strict=True))
         return pa.table({name: found[name] for name in columns})
 
-    def _cut(
-        self,
-        source: pa.NativeFile,
-        row_group: int,
-        columns: Sequence[tuple[str, _Pages, NDArray[np.intp]]],
-        rows: int,
-    ) -> pa.Table:
+    def _cut(self, columns: Mapping[str, tuple[_Chunk, Sequence[bytes]]], rows: int) -> pa.Table:
         """The rows of some pages, the same rows of each column."""
-        content, chunks = bytearray(_MAGIC), list[Struct]()
-        schema = self.footer[_SCHEMA][1].values
-        elements = [{**schema[0], _CHILDREN: (I32, len(columns))}]
-        for name, pages, chosen in columns:
-            chunk = self._chunk(row_group, self.flat[name])
-            start, stored = len(content), chunk[_META_DATA][1]
-            described = {number: stored[number] for number in _KEPT}
-            if _DICTIONARY_OFFSET in stored:
-                begin = stored[_DICTIONARY_OFFSET][1]
+        content, chunks, elements = bytearray(), list[Struct](), [{**self._root, _CHILDREN: (I32, len(columns))}]
+        for name, (chunk, parts) in columns.items():
+            start = len(_MAGIC) + len(content)
+            content += b"".join(parts)
+            described = dict(chunk.described)
+            if chunk.begin != chunk.first_page:
                 described[_DICTIONARY_OFFSET] = I64, start
-                content += source.read_at(int(pages.offsets[0]) - begin, begin)
-            described[_DATA_OFFSET] = I64, len(content)
-            for offset, size in _runs(pages, chosen):
-                content += source.read_at(size, offset)
-            length = I64, len(content) - start
+            described[_DATA_OFFSET] = I64, start + chunk.first_page - chunk.begin
+            length = I64, sum(map(len, parts))
             described |= {_VALUES: (I64, rows), _UNCOMPRESSED: length, _COMPRESSED: length}
             chunks.append({_FILE_OFFSET: (I64, start), _META_DATA: (STRUCT, described)})
-            elements.append(self.leaves[self.flat[name]])
+            elements.append(self._flat[name][1])
         group = {
             _CHUNKS: (LIST, Elements(STRUCT, chunks)),
             _BYTES_OF_GROUP: (I64, len(content)),
             _ROWS_OF_GROUP: (I64, rows),
         }
         footer = {
-            _VERSION: self.footer[_VERSION],
+            **self._head,
             _SCHEMA: (LIST, Elements(STRUCT, elements)),
             _ROWS: (I64, rows),
             _ROW_GROUPS: (LIST, Elements(STRUCT, [group])),
         }
-        if _CREATED_BY in self.footer:
-            footer[_CREATED_BY] = self.footer[_CREATED_BY]
-        cut = pa.BufferReader(_file(bytes(content[len(_MAGIC) :]), footer))
-        read = pq.ParquetFile(cut, pre_buffer=False).read(use_threads=False)
+        source = pa.BufferReader(_file(bytes(content), footer))
+        read = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True).read(use_threads=False)
         if read.num_rows != rows:
-            raise pa.ArrowInvalid(f"pages have {read.num_rows} rows, their index says {rows}")
+            raise ValueError(f"pages have {read.num_rows} rows, their index says {rows}")
         return read
 
-    def _chunk(self, row_group: int, leaf: int) -> Struct:
-        chunk: Struct = self.footer[_ROW_GROUPS][1].values[row_group][_CHUNKS][1].values[leaf]
-        return chunk
+    def _chunk(self, row_group: int, name: str) -> _Chunk:
+        if name not in self._flat:
+            raise ValueError(f"a column is no single value of each record: column={name}")
+        return self._row_groups[row_group][1][self._flat[name][0]]
 
-    def _pages_of(self, source: pa.NativeFile, row_group: int, leaf: int) -> _Pages | None:
-        key = row_group, leaf
-        if key not in self._pages:
-            self._pages[key] = self._read_pages(source, row_group, leaf)
-        return self._pages[key]
-
-    def _read_pages(self, source: pa.NativeFile, row_group: int, leaf: int) -> _Pages | None:
-        chunk = self._chunk(row_group, leaf)
-        offset, length = (chunk.get(number, (0, 0))[1] for number in (_INDEX_OFFSET, _INDEX_LENGTH))
-        if _META_DATA not in chunk or not offset or not 0 < length <= _MOST_INDEX_BYTES:
-            return None
-        try:
-            index, _ = read_struct(source.read_at(length, offset))
-            pages = [[page[number][1] for number in _OF_PAGE] for page in index[_PAGES][1].values]
-        except (ValueError, KeyError, AttributeError, TypeError):
-            return None
-        rows = self.footer[_ROW_GROUPS][1].values[row_group][_ROWS_OF_GROUP][1]
-        numbers = np.array(pages, np.int64).reshape(len(pages), len(_OF_PAGE))
-        offsets, sizes, first_rows = numbers.T
-        firsts = np.append(first_rows, rows)
-        if not pages or firsts[0] != 0 or (np.diff(firsts) <= 0).any() or not _is_within(chunk, offsets, sizes):
-            return None
-        return _Pages(offsets, sizes, firsts)
+    def _know_pages(self, read: Read, row_group: int, chunks: Mapping[str, _Chunk]) -> None:
+        """Find out which pages some columns have, where that is not known yet."""
+        missing = {name: chunk for name, chunk in chunks.items() if (row_group, name) not in self._pages}
+        if not missing:
+            return
+        places = [chunk.places for chunk in missing.values()]
+        if not all(0 < len(place) <= _MOST_INDEX_BYTES for place in places):
+            raise ValueError("a column has no offset index")
+        for (name, chunk), index in zip(missing.items(), read(places), strict=True):
+            self._pages[row_group, name] = _Pages.of(index, chunk, self._row_groups[row_group][0])
 
 
-def _is_within(chunk: Struct, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> bool:
-    """Whether pages, in their order, are all parts of their column chunk."""
-    stored: dict[int, tuple[int, Any]] = chunk[_META_DATA][1]
-    begin = stored.get(_DICTIONARY_OFFSET, stored[_DATA_OFFSET])[1]
-    end = begin + stored[_COMPRESSED][1]
-    ends = offsets + sizes
-    in_order = bool((sizes > 0).all()) and bool((offsets[1:] >= ends[:-1]).all())
-    return in_order and begin <= int(offsets[0]) and int(ends[-1]) <= end
-
-
-def _runs(pages: _Pages, chosen: NDArray[np.intp]) -> list[tuple[int, int]]:
-    """Offset and bytes of chosen pages; pages that follow each other are joined."""
-    runs: list[tuple[int, int]] = []
-    for offset, size in zip(pages.offsets[chosen].tolist(), pages.sizes[chosen].tolist(), strict=True):
-        if runs and sum(runs[-1]) == offset:
-            runs[-1] = runs[-1][0], runs[-1][1] + size
-        else:
-            runs.append((offset, size))
-    return runs
-
-
-def _flat_leaves(elements: Sequence[Struct]) -> dict[str, int]:
-    """Column → number of its leaf, of the columns that are no part of others and have one value in each record."""
-    flat, leaf, left = dict[str, int](), 0, list[int]()
+def _leaves(elements: Sequence[Struct]) -> list[tuple[str | None, Struct]]:
+    """The schema element of each column; with a name if it is no part of another one and has one value in each record."""
+    found, left = list[tuple[str | None, Struct]](), [value_of(elements[0], _CHILDREN, I32)] if elements else []
     for element in elements[1:]:
-        is_top = not left
-        if left:
-            left[-1] -= 1
-        children = element.get(_CHILDREN, (I32, 0))[1]
-        if children:
-            left.append(children)
-        else:
-            if is_top and element.get(_REPETITION, (I32, 0))[1] != _REPEATED:
-                flat[element[_NAME][1].decode()] = leaf
-            leaf += 1
         while left and not left[-1]:
             left.pop()
-    return flat
+        if not left:
+            break
+        left[-1] -= 1
+        children = value_of(element, _CHILDREN, I32) if _CHILDREN in element else 0
+        if children:
+            left.append(children)
+            continue
+        value_of(element, _TYPE, I32)
+        is_flat = len(left) == 1 and value_of(element, _REPETITION, I32) != _REPEATED
+        found.append((value_of(element, _NAME, BINARY).decode() if is_flat else None, element))
+    if not left or any(left):
+        raise ValueError("the elements of a schema are no tree")
+    return found
 
 
 def _file(content: bytes, footer: Struct) -> bytes:
     written = write_struct(footer)
     return b"".join([_MAGIC, content, written, len(written).to_bytes(_LENGTH_BYTES, "little"), _MAGIC])
-
-
-def read_footer(source: pa.NativeFile) -> pa.Buffer | None:
-    """The bytes of a Parquet file's footer; None if there is none, or an encrypted one."""
-    size = source.size()
-    tail = _LENGTH_BYTES + len(_MAGIC)
-    end = source.read_at(tail, max(0, size - tail))
-    length = int.from_bytes(end[:_LENGTH_BYTES], "little")
-    if len(end) < tail or end[_LENGTH_BYTES:] != _MAGIC or not 0 < length <= size - tail:
-        return None
-    return pa.py_buffer(source.read_at(length, size - tail - length))

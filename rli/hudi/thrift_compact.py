@@ -21,7 +21,9 @@ _SET: Final = 10
 STRUCT: Final = 12
 """Types of fields and elements."""
 
-_INTEGERS: Final = frozenset([4, I32, I64])
+_BITS: Final = {4: 16, I32: 32, I64: 64}
+"""Of numbers."""
+
 _DOUBLE_BYTES: Final = 8
 _LONG_LIST: Final = 15
 """Length in the head of a list whose length follows."""
@@ -67,6 +69,26 @@ def read_struct(data: bytes, start: int = 0) -> tuple[Struct, int]:
         raise ValueError("a struct of Thrift is cut off") from error
 
 
+def value_of(fields: Struct, number: int, kind: int) -> Any:
+    """The value of a field that has to be there.
+
+    Raises:
+        ValueError: it is not, or has another type.
+    """
+    found, value = fields.get(number, (None, None))
+    if found != kind:
+        raise ValueError(f"a struct of Thrift lacks a field: number={number} wanted={kind} found={found}")
+    return value
+
+
+def structs_of(fields: Struct, number: int) -> Sequence[Struct]:
+    """The structs of a list that has to be there; raises ``ValueError`` as ``value_of`` does."""
+    found: Elements = value_of(fields, number, LIST)
+    if found.kind != STRUCT:
+        raise ValueError(f"a list of Thrift has no structs: number={number} found={found.kind}")
+    return found.values
+
+
 def write_struct(fields: Struct) -> bytes:
     """The bytes of a struct."""
     out = bytearray()
@@ -94,8 +116,11 @@ def _struct(data: bytes, at: int, nested: int) -> tuple[Struct, int]:
 
 
 def _value(data: bytes, at: int, kind: int, nested: int) -> tuple[Any, int]:
-    if kind in _INTEGERS:
-        return _zigzag(data, at)
+    if kind in _BITS:
+        number, at = _zigzag(data, at)
+        if number >> (_BITS[kind] - 1) not in (0, -1):
+            raise ValueError("a number of Thrift is too large")
+        return number, at
     if kind == STRUCT:
         return _struct(data, at, nested + 1)
     if kind == BINARY:
@@ -164,7 +189,7 @@ def _write_struct(out: bytearray, fields: Struct) -> None:
 
 
 def _write_value(out: bytearray, kind: int, value: Any) -> None:
-    if kind in _INTEGERS:
+    if kind in _BITS:
         _write_zigzag(out, value)
     elif kind == STRUCT:
         _write_struct(out, value)

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyarrow import fs
@@ -43,6 +43,10 @@ class Versioned:
 
     content: bytes
     version: object
+
+
+FileVersion: TypeAlias = tuple[str | int, ...]
+"""Tells the content of a file from any other content at its path."""
 
 
 class FileChanges(ABC):
@@ -171,12 +175,14 @@ class OpenedStorage(NamedTuple):
         root: the folder, as ``filesystem`` names it.
         changes: changes it.
         read_ranges: reads ranges of a file by its full path; None if the file must be opened for it. See ``Storage.read_ranges``.
+        open_versioned: opens a file by its full path; None if the storage has no versions of its own. See ``Storage.open_versioned``.
     """
 
     filesystem: fs.FileSystem
     root: str
     changes: FileChanges
     read_ranges: Callable[[str, Sequence[range]], list[pa.Buffer]] | None = None
+    open_versioned: Callable[[str], tuple[pa.NativeFile, FileVersion | None]] | None = None
 
 
 def no_versions(path: str) -> UnsupportedTableError:

@@ -13,6 +13,8 @@ from functools import cache
 from typing import Final
 from uuid import uuid4
 
+from rli.storage.contract import FileVersion
+
 _MOST_THREADS: Final = 16
 """File systems put flushes together that wait for the disk at the same time."""
 
@@ -102,6 +104,15 @@ def remove_temporaries(root: str, now: float) -> None:
             with suppress(FileNotFoundError):
                 if os.stat(path, follow_symlinks=False).st_mtime < now - _TEMPORARY_SECONDS:
                     os.unlink(path)
+
+
+def file_version(path: str) -> FileVersion | None:
+    """What tells a file from any other one at its path, also from one of the same size and time; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def forget_checksum(path: str) -> None:

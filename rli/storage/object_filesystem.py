@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rli.storage.buckets import key_of
+from rli.storage.contract import FileVersion
 from rli.storage.object_errors import as_os_errors
 from rli.storage.object_streams import ObjectReader, ObjectWriter
 
@@ -58,7 +59,12 @@ class ObjectFileSystem(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow i
             return pa.BufferReader(pa.py_buffer(obstore.get(self._store, key_of(path)).bytes()))
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(ObjectReader(self._store, key_of(path)), mode="r")
+        return self.open_versioned(path)[0]
+
+    def open_versioned(self, path: str) -> tuple[pa.NativeFile, FileVersion | None]:
+        """An object to read, and its version; None if the store gives it no ETag."""
+        reader = ObjectReader(self._store, key_of(path))
+        return pa.PythonFile(reader, mode="r"), reader.version
 
     def read_ranges(self, path: str, ranges: Sequence[range]) -> list[pa.Buffer]:
         """Ranges of bytes of an object, by one request each; by one for all that lie close together."""

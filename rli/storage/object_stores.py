@@ -69,7 +69,7 @@ def open_object_store(location: str, options: Mapping[str, str]) -> OpenedStorag
     stores = _open_bucket(location, f"{parts.scheme}://{parts.netloc}", options)
     objects = ObjectFileSystem(stores.store, bucket)
     root, changes = f"{bucket}/{key}".rstrip("/"), ObjectChanges(stores, location, key)
-    return OpenedStorage(fs.PyFileSystem(objects), root, changes, objects.read_ranges)
+    return OpenedStorage(fs.PyFileSystem(objects), root, changes, objects.read_ranges, objects.open_versioned)
 
 
 def _open_bucket(location: str, url: str, options: Mapping[str, str]) -> ObjectStores:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 import obstore
 from obstore.exceptions import BaseError
 
+from rli.storage.contract import FileVersion
 from rli.storage.object_errors import as_os_errors
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import AzureStore, GCSStore, S3Store
 
 _PART_BYTES: Final = 8 * 1024 * 1024
@@ -35,7 +37,14 @@ class ObjectReader:
         self._key = key
         self._position = 0
         with as_os_errors(key):
-            self._size, self._tail = _size_and_tail(store, key)
+            found, self._tail = _meta_and_tail(store, key)
+        self._size = found["size"]
+        self._etag = found["e_tag"]
+
+    @property
+    def version(self) -> FileVersion | None:
+        """Of the object that was opened; None if the store gives none."""
+        return (self._etag, self._size) if self._etag else None
 
     def read(self, count: int = -1) -> bytes:
         """At most ``count`` bytes, all that are left if it is negative."""
@@ -76,16 +85,16 @@ class ObjectReader:
         """Nothing is open between two requests."""
 
 
-def _size_and_tail(store: S3Store | GCSStore | AzureStore, key: str) -> tuple[int, bytes]:
-    """The size of an object, and its last bytes where one request brings both."""
+def _meta_and_tail(store: S3Store | GCSStore | AzureStore, key: str) -> tuple[ObjectMeta, bytes]:
+    """The size and the ETag of an object, and its last bytes where one request brings all."""
     try:
         found = obstore.get(store, key, options={"range": {"suffix": _TAIL_BYTES}})
-        return found.meta["size"], bytes(found.bytes())
+        return found.meta, bytes(found.bytes())
     except FileNotFoundError:
         raise
     except BaseError:
         # Azure knows no ranges from the end, and no store one of an empty object.
-        return obstore.head(store, key)["size"], b""
+        return obstore.head(store, key), b""
 
 
 class ObjectWriter:

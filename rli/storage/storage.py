@@ -14,8 +14,8 @@ from pyarrow import fs
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.errors import CorruptTableError
-from rli.storage.contract import Draft, FileChanges, OpenedStorage, Versioned
-from rli.storage.local_files import ancestors, is_temporary
+from rli.storage.contract import Draft, FileChanges, FileVersion, OpenedStorage, Versioned
+from rli.storage.local_files import ancestors, file_version, is_temporary
 from rli.storage.opening import open_location
 
 _UNTIL_LISTED: Final = Retrying(
@@ -165,6 +165,23 @@ class Storage:
             return self._resolved.read_ranges(self.full_path(path), ranges)
         with self.filesystem.open_input_file(self.full_path(path)) as source:
             return [pa.py_buffer(source.read_at(len(found), found.start)) for found in ranges]
+
+    def open_versioned(self, path: str) -> tuple[pa.NativeFile, FileVersion | None]:
+        """Open a file to read it, with its version.
+
+        Returns:
+            The file, and what tells its content from any other one at the path: the ETag of an object, which takes no request of its
+            own. On a local or mounted file system, inode, size and times, asked before the file is opened: content that is written
+            over an open file is not told apart. None where the storage has no versions.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+        full = self.full_path(path)
+        if self._resolved.open_versioned is not None:
+            return self._resolved.open_versioned(full)
+        version = file_version(full) if self.is_local else None
+        return self.filesystem.open_input_file(full), version
 
     def write_bytes(self, path: str, content: bytes) -> None:
         """Write a file so that readers see the old content or all of the new."""

@@ -116,28 +116,27 @@ class FileSliceReader:
             schema: of the records.
 
         Returns:
-            For parts of the slice: the record keys found there (shape (m,)), and their records, in the order of the slice. Parts
-            that are found by hashes of keys come first.
+            For parts of the slice: the record keys found there (shape (m,)), and their records, in the order of the slice.
         """
         left = record_keys
         is_hashed = columns.ordered_as_keys == RECORD_KEY and self._are_few(record_keys)
         if is_hashed:
             self._base.keep_footer()
         others = pa.schema([field for field in schema if field.name not in columns.copies])
-        for find in [self._hashed_positions, self._positions] if is_hashed else [self._positions]:
-            for row_group in range(self._base.row_groups):
-                candidates = self._candidates(left, columns.ordered_as_keys, row_group)
-                if not len(candidates):
-                    continue
-                positions, found = find(candidates, columns, row_group)
-                if not len(found):
-                    continue
-                records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
-                values = (found if field.name in columns.copies else records.column(field.name) for field in schema)
-                yield found, pa.table([*values], schema=schema)
-                left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
-                if not len(left):
-                    return
+        for row_group in range(self._base.row_groups):
+            candidates = self._candidates(left, columns.ordered_as_keys, row_group)
+            if not len(candidates):
+                continue
+            hashed = self._hashed_positions(candidates, columns, row_group) if is_hashed else None
+            positions, found = self._positions(candidates, columns, row_group) if hashed is None else hashed
+            if not len(found):
+                continue
+            records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
+            values = (found if field.name in columns.copies else records.column(field.name) for field in schema)
+            yield found, pa.table([*values], schema=schema)
+            left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
+            if not len(left):
+                return
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
         """The records at some positions (in rising order), made to fit ``schema``: reads only the row groups that hold one."""
@@ -168,19 +167,21 @@ class FileSliceReader:
 
     def _hashed_positions(
         self, record_keys: pa.Array, columns: KeyColumns, row_group: int
-    ) -> tuple[NDArray[np.intp], pa.Array]:
-        """As ``_positions``, of those keys that the hashes of the file lead to: others may be there as well."""
+    ) -> tuple[NDArray[np.intp], pa.Array] | None:
+        """As ``_positions``, by the hashes of the file; None if they are missing or damaged, or lead to many rows."""
         hashes = self._base.key_hashes(row_group)
-        if hashes is not None:
-            sought = hashes_of(record_keys)
-            matches = np.flatnonzero(hashes == sought[0] if len(sought) == 1 else np.isin(hashes, sought))
-            if 0 < len(matches) <= _FEW_MATCHES:
-                keys = self._base.rows_at(row_group, columns.schema.names, matches)
-                if keys is not None:
-                    stored = columns.keys_of(conform(keys, columns.schema))
-                    is_sought = pc.is_in(stored, value_set=record_keys).to_numpy(zero_copy_only=False)
-                    return matches[is_sought], stored.filter(pa.array(is_sought))
-        return np.empty(0, np.intp), pa.array([], pa.string())
+        if hashes is None:
+            return None
+        sought = hashes_of(record_keys)
+        matches = np.flatnonzero(hashes == sought[0] if len(sought) == 1 else np.isin(hashes, sought))
+        if not len(matches):
+            return matches, pa.array([], pa.string())
+        keys = self._base.rows_at(row_group, columns.schema.names, matches) if len(matches) <= _FEW_MATCHES else None
+        if keys is None:
+            return None
+        stored = columns.keys_of(conform(keys, columns.schema))
+        is_sought = pc.is_in(stored, value_set=record_keys).to_numpy(zero_copy_only=False)
+        return matches[is_sought], stored.filter(pa.array(is_sought))
 
     def _positions(
         self, record_keys: pa.Array, columns: KeyColumns, row_group: int
@@ -205,7 +206,7 @@ class FileSliceReader:
         """The records at some positions (in rising order) of a row group."""
         if 0 < len(positions) <= _FEW_MATCHES:
             found = self._base.rows_at(row_group, self._base.present_columns(schema), positions)
-            if found is not None and found.num_columns:
+            if found is not None:
                 return conform(found, schema)
         start, parts = 0, list[pa.Table]()
         for batch in self._base.batches_of(row_group, schema, _FEW_ROWS):

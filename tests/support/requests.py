@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -11,16 +11,18 @@ import pytest
 from obstore.exceptions import BaseError, GenericError
 
 _REQUESTS: Final = ("put", "get", "head", "copy", "delete")
+READS: Final = ("get", "get_range", "get_ranges", "head", "list")
+"""Requests that change nothing."""
 
 AtRequest = Callable[[str], None]
 """Called with the name of a request before it is sent."""
 
 
 @contextmanager
-def at_requests(before: AtRequest) -> Iterator[None]:
-    """Report each request before it is sent."""
+def at_requests(before: AtRequest, names: Sequence[str] = _REQUESTS) -> Iterator[None]:
+    """Report each request of some names before it is sent."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in _REQUESTS:
+        for name in names:
             patch.setattr(obstore, name, _reporting(name, getattr(obstore, name), before))
         yield
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rli
+from rli.hudi.base_file_reader import BaseFileReader
 from rli.hudi.key_hashes import StoredHashes, hashes_of
 
 ROWS = 20_000
@@ -37,16 +39,45 @@ def test_records_are_those_of_keys(table: rli.Table) -> None:
             assert table.get([key], ["id"]).to_pylist() == [{"id": key}]
 
 
+def found(table: rli.Table, keys: pa.Array) -> list[dict[str, object]]:
+    """The records of keys, which an index may seek in a file that lacks them."""
+    snapshot = table._opened.snapshot()  # noqa: SLF001
+    (file_slice,) = snapshot.slices.values()
+    with snapshot.reader(file_slice) as reader:
+        parts = reader.find(keys, snapshot.key_columns(reader.schema), pa.schema([pa.field("n", pa.int64())]))
+        return [record for _, part in parts for record in part.to_pylist()]
+
+
+@contextmanager
+def no_column_read() -> Iterator[None]:
+    """Whole columns are not read meanwhile."""
+
+    def refused(*_: object) -> None:
+        raise AssertionError("a whole column is read")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BaseFileReader, "batches_of", refused)
+        yield
+
+
 def test_keys_of_equal_hash_differ(table: rli.Table) -> None:
     others = pa.array([f"no-{number}" for number in range(500_000)])
     alike = others.filter(pa.array(hashes_of(others) == hashes_of(KEYS)[5]))
     assert len(alike)
-    snapshot = table._opened.snapshot()  # noqa: SLF001  (an index asks a file for keys that it lacks)
-    (file_slice,) = snapshot.slices.values()
-    for keys in (alike.slice(0, 1), pa.concat_arrays([alike.slice(0, 1), KEYS.slice(5, 1)])):
-        with snapshot.reader(file_slice) as reader:
-            found = list(reader.find(keys, snapshot.key_columns(reader.schema), pa.schema([pa.field("n", pa.int64())])))
-        assert [part.to_pylist() for _, part in found] == [[{"n": 5}]] * (len(keys) - 1)
+    with no_column_read():
+        assert found(table, alike.slice(0, 1)) == []
+        assert found(table, pa.concat_arrays([alike.slice(0, 1), KEYS.slice(5, 1)])) == [{"n": 5}]
+
+
+def test_absent_keys_read_no_column(table: rli.Table) -> None:
+    with no_column_read():
+        for number in range(300):
+            assert found(table, pa.array([f"nobody-{number}"])) == []
+
+
+def test_hashes_stay_the_same() -> None:
+    # Files of other releases have them.
+    assert hashes_of(pa.array(["", "o77", "é", None, "x" * 40])).tolist() == [0, 8_105, 54_756, 0, 3_936]
 
 
 def test_damaged_hashes_hide_no_record(table: rli.Table) -> None:
@@ -54,8 +85,9 @@ def test_damaged_hashes_hide_no_record(table: rli.Table) -> None:
     (path,) = map(Path, table.scan().files())
     stored = StoredHashes.from_footer(pq.read_metadata(path).metadata, path.name)
     assert stored is not None
-    assert stored.rows == ROWS
     with path.open("r+b") as file:
         file.seek(stored.offset)
         file.write(bytes(2 * ROWS))
+    with no_column_read(), pytest.raises(AssertionError):
+        found(table, KEYS.slice(77, 1))
     assert table.get([KEYS[77].as_py()]).to_pylist() == wanted(77)
