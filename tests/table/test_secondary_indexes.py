@@ -229,7 +229,7 @@ def test_records_are_found_by_prefix(table: Table) -> None:
         assert PruningStep.SECONDARY_INDEX not in table.scan(filters=where).explain().files.pruned
 
 
-def test_bounds_that_follow_each_other_hide_nothing(table: Table) -> None:
+def test_neighbouring_bounds_hide_nothing(table: Table) -> None:
     table.upsert(rows(*((name, name[0], 1, name, 1) for name in ("ab", "abz", "ac", "ad", "b"))))
     table.create_index("by_email", on="email")
     for filters, expected in {
