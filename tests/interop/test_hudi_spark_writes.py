@@ -299,3 +299,28 @@ def test_columns_that_either_side_adds(engine: HudiEngine, tmp_path: Path) -> No
     require_agreement(history)
     require_hudi_agrees(engine, history)
     history.table.close()
+
+
+@newest_only
+def test_hudi_writes_over_hashed_keys(engine: HudiEngine, tmp_path: Path) -> None:
+    """Files of so many records have hashes of their keys in front of the footer, which Hudi's files have not."""
+    count, path = 20_000, tmp_path / "trips"
+    options = write_options(engine, Layout(record_key=("id",), partition_by=("city",)), index="BLOOM")
+    table = rli.create_table(path, record_key="id", partition_by="city", ordering="ts")
+    rows = [trip(f"key-{number}", ts=1, fare=float(number)) for number in range(count)]
+    table.upsert(pa.Table.from_pylist(rows, SCHEMA))
+    assert table.get(["key-7", "absent"]).num_rows == 1
+    for ts in (2, 3):
+        changed = [trip("key-7", ts=ts, fare=-1.0 * ts), trip("hudi's", ts=ts)]
+        engine.write(path, pa.Table.from_pylist(changed, SCHEMA), options)
+        table.sync_index()
+        found = table.get(["key-7", "key-19999", "hudi's", "absent"]).to_pylist()
+        assert {row["id"]: row["fare"] for row in found} == {"key-7": -1.0 * ts, "key-19999": 19_999.0, "hudi's": 1.5}
+        # The next file has hashes again.
+        table.upsert(pa.Table.from_pylist([trip("key-8", ts=ts, fare=8.0)], SCHEMA))
+        assert table.get(["key-7"])["fare"].to_pylist() == [-1.0 * ts]
+    everything = table.read(["id", "fare"]).sort_by("id")
+    assert everything.num_rows == count + 1
+    seen = engine.read(path).select(["id", "fare"]).sort_by("id")
+    assert seen.cast(everything.schema) == everything
+    table.close()
