@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from rli import LeaseLostError, SettingsError, Step, Table, UnsupportedTableErro
 from rli.coordination.locks.file_lock import FileLock, HeldFileLock
 from rli.errors import LeaseBusyError
 from rli.hudi.timeline.clean_metadata import CleanPlan
-from rli.hudi.timeline.instant import Action
+from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.publication.fence import Fence, PreparedCommit
 from rli.publication.instants import TableInstant
@@ -238,7 +239,7 @@ def test_half_written_plan_is_passed_over(tmp_path: Path, before_lock: list[Call
 
     def create(step: Step) -> None:
         if step is Step.LEASED:
-            created.append(Path(table.location, f".hoodie/{int(table.timeline()[-1].time) + 60_000}.{plan}"))
+            created.append(Path(table.location, f".hoodie/{new_instant_time(datetime.now(UTC), None)}.{plan}"))
             created[0].touch()
             before_lock.extend([lambda: None, created[0].unlink])
 
@@ -267,8 +268,9 @@ def test_second_check_flushes_its_files(
 
     monkeypatch.setattr(local_files, "flush", flush_and_note)
     monkeypatch.setattr(Fence, "prepare_commit", prepare_and_look)
-    requested = Path(table.location, f".hoodie/{int(table.timeline()[-1].time) + 60_000}.commit.requested")
-    before_lock.append(requested.touch)
+    before_lock.append(
+        lambda: Path(table.location, f".hoodie/{new_instant_time(datetime.now(UTC), None)}.commit.requested").touch()
+    )
     assert table.upsert(INSERTED_BY_BOTH.select(["id", "city"])).inserted == 1
     assert unflushed == []
 
