@@ -109,11 +109,14 @@ class AnnouncedInstant:
     ) -> Self:
         """A requested instant after the latest one; the registered one, if it is such an instant."""
         announced = registered or cls._registered(table, writers, latest, action)
-        while not (announced.comes_after(latest) and (announced := announced.beating(writers)).try_request()):
+        while True:
+            if latest is None or announced.time > latest:
+                announced = announced.beating(writers)
+                if announced.try_request():
+                    return announced
             announced.forget()
             latest = max(announced.time, latest or "")
             announced = cls._registered(table, writers, latest, action)
-        return announced
 
     @classmethod
     def _registered(cls, table: TableDefinition, writers: Writers, latest: str | None, action: Action) -> Self:
@@ -207,10 +210,6 @@ class AnnouncedInstant:
             # A record that is renewed without a write behind it would keep others from clearing up.
             was_held = self.signs.release()
         return was_held
-
-    def comes_after(self, latest: str | None) -> bool:
-        """Whether the instant is later than the latest time of the timeline."""
-        return latest is None or self.time > latest
 
     def beating(self, writers: Writers) -> Self:
         """The instant with heartbeats for writers of Hudi, if the table shares a lock with them.

@@ -136,7 +136,7 @@ def shares_of(
 
     The shares are smaller if there would be fewer shares than tasks at a time.
 
-    Of journals that are in sections, a share has the same sections of all, and may be larger.
+    Of journals that are in sections, a share has the same sections of each of its journals, and may be larger.
 
     Args:
         storage: of the table.
