@@ -14,7 +14,6 @@ from rli.hudi.properties import PROPERTIES_PATH
 from rli.model import CommitResult, Step, TableType
 from rli.services.archive import ArchiveResult, archive, foretold_archive
 from rli.services.clean import CleanResult, clean, foretold_clean
-from rli.services.column_indexes import remove_dropped
 from rli.services.compaction import (
     CompactionResult,
     ScheduledCompaction,
@@ -22,7 +21,7 @@ from rli.services.compaction import (
     foretold_schedule,
     schedule_compaction,
 )
-from rli.services.purge import purge_tombstones
+from rli.services.purge import purge_index
 from rli.services.table_type import change_table_type
 from rli.settings import Maintenance
 from rli.table.opened import OpenTable
@@ -229,8 +228,7 @@ class TableMaintenance:
             return foretold_clean(self._opened.reloaded(), keep_commits)
         with self._opened.service("clean", patience(timeout)) as (definition, fence):
             cleaned = clean(definition, keep_commits, fence)
-            purge_tombstones(definition, self._opened.index, keep_commits)
-            remove_dropped(fence, self._opened.index)
+            purge_index(definition, self._opened.index, keep_commits, fence)
             return cleaned
 
     def archive(self, keep_commits: int = 30, *, timeout: float | None = None, dry_run: bool = False) -> ArchiveResult:

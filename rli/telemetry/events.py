@@ -318,6 +318,10 @@ CLEAN_DONE: Final = _event(
     "clean.done", logging.INFO, "removed old base files",
     "table", "instant", "earliest_kept", "files", "bytes", "journals", "seconds",
 )  # fmt: skip
+CLEAN_LEFT: Final = _event(
+    "clean.left", logging.WARNING, "a clean left old deletes or dropped indexes in the store, for the next clean",
+    "table", "cause",
+)  # fmt: skip
 ARCHIVE_DONE: Final = _event(
     "archive.done", logging.INFO, "moved old commits to the archive",
     "table", "instants", "earliest_active", "files", "seconds",

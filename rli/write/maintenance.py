@@ -19,10 +19,9 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import TableIndex
 from rli.services.archive import archive
 from rli.services.clean import clean
-from rli.services.column_indexes import remove_dropped
 from rli.services.compaction import CompactionChoice
 from rli.services.metadata_compaction import DELTACOMMITS_OF_COMPACTION, compact_metadata
-from rli.services.purge import purge_tombstones
+from rli.services.purge import purge_index
 from rli.settings import Maintenance
 from rli.tasks import TaskRunner
 from rli.telemetry import events
@@ -114,8 +113,7 @@ def _maintain(table: TableDefinition, index: TableIndex, timeline: Timeline, tas
             elif service == Action.CLEAN:
                 retained = settings.maintenance.cleaner_commits_retained
                 clean(definition, retained, fence, most_files=_MOST_FILES, keep_journals=True)
-                purge_tombstones(definition, index, retained)
-                remove_dropped(fence, index)
+                purge_index(definition, index, retained, fence)
             else:
                 archive(definition, settings.maintenance.keep_min_commits, fence, most_commits=_MOST_COMMITS)
 

@@ -21,6 +21,7 @@ from rli import (
     RepeatedValueError,
     RliError,
     Step,
+    StoreUnavailableError,
     Table,
     UnsupportedTableError,
     create_table,
@@ -634,3 +635,25 @@ def test_undos_bring_no_repeats_back(table: Table) -> None:
 
 def _die(*_: object) -> NoReturn:
     raise KeyboardInterrupt
+
+
+def test_clean_stands_without_the_store(
+    table: Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email")
+    for ts in (2, 3):
+        table.upsert(rows(("a", "x", ts, "a@b")))
+    with opened_table(open_table(table.location)).service("long service", patience=60):
+        table.drop_index("by_email")
+
+    def fail(_: LmdbStore) -> NoReturn:
+        raise StoreUnavailableError("the server is gone")
+
+    monkeypatch.setattr(LmdbStore, "drop", fail)
+    assert table.clean(keep_commits=1).files_deleted == 1
+    assert "for the next clean" in caplog.text
+    assert [index.state for index in table.indexes()] == [ColumnIndexState.DROPPING]
+    monkeypatch.undo()
+    table.clean(keep_commits=1)
+    assert table.indexes() == ()
