@@ -75,10 +75,7 @@ class LeasedWrite:
         ready = self._ready_before_lock(prepared)
         for _ in range(_MOST_HOLDINGS):
             with self._lease.locked(is_tentative=True) as lock, self._passing_over_its_loss(lock):
-                if ready is None or ready.is_overtaken():
-                    self._require_not_promoted()
-                    # No commit follows until the lock is released.
-                    ready = self._ready(prepared, prepared.files if ready is None else ready.files)
+                ready = self._ready_under_lock(prepared, ready)
                 ready.publish(lock)
                 return PublishedWrite(self._begun, ready.table, ready.accepted)
         raise LeaseLostError(
@@ -105,6 +102,15 @@ class LeasedWrite:
             if not is_lock_named(self._begun.table.properties.raw):
                 raise
             return None
+
+    def _ready_under_lock(self, prepared: PreparedWrite, checked: ReadyWrite | None) -> ReadyWrite:
+        """The write as ``_ready``, checked again if another engine has changed the table since."""
+        ready = None if checked is None else checked.unless_overtaken()
+        if ready is None:
+            self._require_not_promoted()
+            # No commit follows until the lock is released.
+            ready = self._ready(prepared, prepared.files if checked is None else checked.files)
+        return ready
 
     def _require_not_promoted(self) -> None:
         """Raise ``ConflictError`` if files have come into the table already: a check would look for them elsewhere."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from rli.commit.begun_write import BegunWrite
 from rli.commit.prepared_write import PreparedWrite
@@ -35,7 +36,7 @@ class ReadyWrite:
         begun: the write, as it began.
         lease: of the table.
         table: the definition, as it was at the check.
-        timeline: that the write was checked against.
+        timeline: as it was at the check, or later; the completion time comes after all of its times.
         accepted: the part of the engine's work that is published.
         change: what the write changes in the table.
         upkept: what becomes of the metadata table.
@@ -55,9 +56,12 @@ class ReadyWrite:
     promoted: list[str]
     stamp: TableStamp | None
 
-    def is_overtaken(self) -> bool:
-        """Whether another engine has changed the table since the check."""
-        return self.stamp is not None and TableStamp.of(self.table, self.begun.instant) != self.stamp
+    def unless_overtaken(self) -> Self | None:
+        """The write, on top of instants that others have requested since; None if another engine has changed the table since the check."""
+        if self.stamp is None:
+            return self
+        now = TableStamp.of(self.table, self.begun.instant)
+        return replace(self, timeline=now.timeline) if now == self.stamp else None
 
     def publish(self, lock: HudiLock) -> None:
         """Bring the files into the table, and complete the instant; may be called again where the lock was lost before that.

@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ import pyarrow as pa
 import pytest
 
 from rli import LeaseLostError, SettingsError, Step, Table, UnsupportedTableError, create_table, open_table
+from rli.commit.checked_write import CheckedWrite
+from rli.commit.ready_write import ReadyWrite
 from rli.coordination.locks.file_lock import FileLock, HeldFileLock
 from rli.errors import LeaseBusyError
 from rli.hudi.timeline.clean_metadata import CleanPlan
@@ -26,13 +28,16 @@ from rli.publication.fence import Fence, PreparedCommit
 from rli.publication.instants import TableInstant
 from rli.storage import local_files
 from rli.table.table import opened_table
+from rli.view.table_stamp import TableStamp
 from tests.support.children import was_killed
 from tests.support.dead_writers import table_with_dead_deltacommit
+from tests.support.tables import turn_into_version_9
 from tests.support.unshared_commits import commit_to_bring
 
 pytestmark = pytest.mark.invariant("P55")
 
 ROWS = pa.table({"id": ["a", "b"], "city": ["Rome", "Oslo"], "ts": [1, 1]})
+HOUR = timedelta(hours=1)
 PACKAGE = "org.apache.hudi.client.transaction.lock"
 
 
@@ -269,10 +274,36 @@ def test_second_check_flushes_its_files(
     monkeypatch.setattr(local_files, "flush", flush_and_note)
     monkeypatch.setattr(Fence, "prepare_commit", prepare_and_look)
     before_lock.append(
-        lambda: Path(table.location, f".hoodie/{new_instant_time(datetime.now(UTC), None)}.commit.requested").touch()
+        lambda: Path(table.location, f".hoodie/{new_instant_time(datetime.now(UTC), None)}.rollback.requested").touch()
     )
     assert table.upsert(INSERTED_BY_BOTH.select(["id", "city"])).inserted == 1
     assert unflushed == []
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_request_repeats_no_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_lock: list[Callable[[], None]], version: int
+) -> None:
+    # The clock of Hudi's machine is ahead: its check of conflicts asks for commits that complete after its request.
+    table, checked = locked(tmp_path), list[CheckedWrite]()
+    if version == 9:
+        turn_into_version_9(table)
+    folder = Path(table.location, ".hoodie" if version == 6 else ".hoodie/timeline")
+    requested = folder / f"{new_instant_time(datetime.now(UTC) + HOUR, None)}.commit.requested"
+    before_lock.append(requested.touch)
+    make_ready = CheckedWrite.made_ready
+
+    def make_ready_and_count(write: CheckedWrite, stamp: TableStamp | None) -> ReadyWrite:
+        checked.append(write)
+        return make_ready(write, stamp)
+
+    monkeypatch.setattr(CheckedWrite, "made_ready", make_ready_and_count)
+    assert table.upsert(ROWS).inserted == 2
+    assert len(checked) == 1
+    assert requested.exists()
+    if version == 9:
+        [completed] = folder.glob("*_*.commit")
+        assert completed.name.partition("_")[2] > requested.name
 
 
 def test_rollback_by_hudi_is_told(tmp_path: Path) -> None:
