@@ -137,3 +137,32 @@ class PlansClustering(ABC):
             snapshot: that the write builds on.
             replaced: the file groups.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedBucket:
+    """A bucket that is written anew.
+
+    Attributes:
+        sources: its file slices: one, or several where two writers made its first file group at the same moment.
+        group: the new file group that takes the place of theirs.
+    """
+
+    sources: tuple[FileSlice, ...]
+    group: FileGroupId
+
+
+class JoinsBuckets(ABC):
+    """The role of an index whose buckets have file groups of any name, so that two writers may make two for one bucket."""
+
+    @abstractmethod
+    def to_join(self, snapshot: Snapshot, groups: Collection[FileGroupId]) -> Iterator[JoinedBucket]:
+        """The buckets that are to be written anew: those with several file groups, and those of some file groups.
+
+        Args:
+            snapshot: the table.
+            groups: file groups that hold a key more than once.
+
+        Raises:
+            IndexMismatchError: a file group is no bucket.
+        """

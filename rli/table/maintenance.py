@@ -102,6 +102,9 @@ class TableMaintenance:
         Hudi: its check of conflicts compares file groups, not keys. The record with the greatest ordering value stays, of equal ones
         the record of the latest commit. All key columns are read; memory grows with the repeated keys.
 
+        With the index ``bucket:``, two writers may also make two file groups of one bucket. They become one new file group: memory grows
+        with the records of such buckets.
+
         Args:
             attempts: as for ``Table.upsert``.
             dry_run: only tell what would be removed.
@@ -112,7 +115,7 @@ class TableMaintenance:
             0
 
         Raises:
-            SettingsError: the index computes the file group of each record (``bucket:``, ``consistent-bucket:``).
+            SettingsError: a key is repeated in a table with the index ``consistent-bucket:``, which no two writers at the same moment do.
             RliError: otherwise as for ``Table.upsert``.
         """
         options = WriteOptions.of(attempts, None, None, on_step, dry_run=dry_run)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from rli import CorruptTableError, SettingsError, Table, TableType, create_table
+from rli import ConflictError, CorruptTableError, IndexMismatchError, Step, Table, TableType, create_table, open_table
 from rli.cli.app import app
 from tests.support.rows import sorted_rows
 from tests.support.table_types import of_both_types
@@ -153,6 +153,55 @@ def test_moves_of_others_are_no_repeats(tmp_path: Path, caplog: pytest.LogCaptur
     assert table.verify_index().agrees
 
 
-def test_computed_places_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="migrate"):
-        new_table(tmp_path, index="bucket:?buckets=2").deduplicate()
+@of_both_types
+@pytest.mark.parametrize("metadata", [[], ["files", "column_stats"]], ids=str)
+def test_buckets_made_twice_are_joined(tmp_path: Path, table_type: TableType, metadata: list[str]) -> None:
+    """Hudi's check passes a second first file group of a bucket, unless its jobs are told to compare buckets."""
+    table = new_table(tmp_path, "bucket:?buckets=1", table_type)
+    table.upsert(records(("a", "Oslo", 1)))
+    write_at_once(table, records(("k", "Rome", 2), ("m", "Rome", 1)), records(("k", "Rome", 1), ("h", "Rome", 1)))
+    if metadata:
+        table.metadata.enable(metadata)
+    with pytest.raises(IndexMismatchError, match="rli deduplicate"):
+        table.upsert(records(("k", "Rome", 3)))
+    foretold = table.deduplicate(dry_run=True)
+    done = table.deduplicate()
+    assert (done.keys, done.records_removed, done.repeated) == (1, 1, foretold.repeated)
+    left = [("a", "Oslo", 1), ("h", "Rome", 1), ("k", "Rome", 2), ("m", "Rome", 1)]
+    assert sorted_rows(table.read()) == sorted_rows(records(*left))
+    assert table.verify_index().agrees
+    assert not metadata or table.metadata.verify() == ()
+    assert done.instant is not None
+    table.rollback(done.instant)
+    assert table.deduplicate().keys == 1
+    assert table.upsert(records(("k", "Rome", 3), ("h", "Rome", 3))).updated == 2
+    assert table.deduplicate().instant is None
+
+
+def test_join_passes_commits_elsewhere(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "bucket:?buckets=1")
+    table.upsert(records(("a", "Oslo", 1)))
+    write_at_once(table, records(("m", "Rome", 1)), records(("h", "Rome", 1)))
+
+    def commit(step: Step) -> None:
+        if step is Step.WRITTEN:
+            open_table(table.location).upsert(records(("a", "Oslo", 2)))
+
+    done = table.deduplicate(on_step=commit, attempts=1)
+    assert done.instant is not None
+    assert done.keys == 0
+    assert sorted_rows(table.read(["id"])) == [{"id": "a"}, {"id": "h"}, {"id": "m"}]
+    assert table.verify_index().agrees
+
+
+def test_rings_have_no_pairs(tmp_path: Path) -> None:
+    """The ring names the file group of a bucket, so two writers make one of the same name, and the check of either engine sees it."""
+    table = new_table(tmp_path, "consistent-bucket:?buckets=1")
+
+    def insert_first(step: Step) -> None:
+        if step is Step.WRITTEN and not table.read(["id"]).num_rows:
+            open_table(table.location).upsert(records(("k", "Rome", 1)))
+
+    with pytest.raises(ConflictError, match="rewrote file groups"):
+        table.upsert(records(("k", "Rome", 2)), attempts=1, on_step=insert_first)
+    assert table.deduplicate().instant is None

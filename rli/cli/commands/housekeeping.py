@@ -75,6 +75,8 @@ def deduplicate(
     """Remove surplus records of keys that stand in the table more than once.
 
     No write of rli makes such records. A writer of Hudi does if it inserts a key at the same moment as another writer. The record with the greatest ordering value stays, of equal ones the record of the latest commit.
+
+    With the index bucket:, file groups that such writers have made for one bucket become one.
     """
     done = rli.open_table(table, index=index).maintenance.deduplicate(dry_run=dry_run)
     report(

@@ -93,7 +93,7 @@ class BucketHashing(Hashing, InfersSettings):
         if not numbers:
             return None
         if self.config.default_buckets in numbers:
-            return "another writer broke the rule that a bucket is one file group: roll its commit back"
+            return "two writers made the first file group of a bucket at the same moment. Run: rli deduplicate TABLE"
         others = f", or one of {', '.join(map(str, numbers[1:_SUGGESTED]))}" if len(numbers) > 1 else ""
         return f"the files suggest bucket:?buckets={numbers[0]}{others}"
 

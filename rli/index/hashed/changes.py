@@ -6,7 +6,7 @@ file groups that were there before, the check of these tells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -14,9 +14,10 @@ import pyarrow as pa
 from rli.file_group.journal import Journal
 from rli.index.contract import ChangedKeys
 from rli.index.hashed.hashing import Hashing
-from rli.index.hashed.layout import BucketLayout, largest, require_own_keys
+from rli.index.hashed.layout import largest, require_own_keys
 from rli.index.reports import SomeKeys, sum_of
 from rli.index.table_files.changes import FileChanges
+from rli.model import FileGroupId
 from rli.tasks import TaskRunner
 from rli.view.snapshot import Snapshot
 
@@ -41,18 +42,22 @@ class BucketChanges(ChangedKeys):
 
     def placed_by(self, journals: Sequence[Journal], tasks: TaskRunner) -> SomeKeys:  # noqa: ARG002  (little work)
         partitions = {journal.group.partition_path for journal in journals}
-        layout = BucketLayout.of(self._now, self._hashing, self._now.slices.of_partitions(partitions))
-        others = (found for found in self._changes.slices if found.group.partition_path in partitions)
+        others = [found for found in self._changes.slices if found.group.partition_path in partitions]
         require_own_keys(self._now, self._hashing, largest(others, _CHECKED))
+        groups = {found.group for found in others}
         storage = self._now.table.storage
-        return sum_of(SomeKeys.of(journal.placed_keys(storage)) for journal in journals if _has_rival(layout, journal))
+        return sum_of(
+            SomeKeys.of(journal.placed_keys(storage)) for journal in journals if self._has_rival(journal, groups)
+        )
+
+    def _has_rival(self, journal: Journal, others: Collection[FileGroupId]) -> bool:
+        """Whether one of the file groups that others have made or changed is the bucket that a journal tells of."""
+        group = journal.group
+        bucket = self._hashing.bucket_of(group)
+        return bucket is None or any(
+            other != group and other.partition_path == group.partition_path and self._hashing.bucket_of(other) == bucket
+            for other in others
+        )
 
     def among(self, record_keys: pa.Array) -> SomeKeys:
         return self._changes.among(record_keys)
-
-
-def _has_rival(layout: BucketLayout, journal: Journal) -> bool:
-    """Whether the table has another file group for the bucket that a journal tells of."""
-    group = journal.group
-    bucket, slices = layout.hashing.bucket_of(group), layout.slices.get(group.partition_path, {})
-    return bucket is None or (bucket in slices and slices[bucket].group != group)

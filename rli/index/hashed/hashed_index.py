@@ -73,7 +73,8 @@ class HashedIndex(TableFilesIndex, PlacesRecords):
         }
 
     def changes_between(self, before: Snapshot, now: Snapshot) -> BucketChanges | None:
-        changes = changes_between(before, now, self.locator_of)
+        # Nothing is asked of the file groups that nobody has changed.
+        changes = changes_between(before, now, lambda state: BucketLocator(state, self.hashing_of(state)))
         return None if changes is None else BucketChanges(changes, now, self.hashing_of(now))
 
     def require_fitting(self, table: TableDefinition) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -45,16 +46,30 @@ class BucketLayout:
         """
         known = list(slices)
         found: dict[str, dict[int, FileSlice]] = {}
-        for file_slice in known:
-            group = file_slice.group
-            bucket, buckets = hashing.bucket_of(group), found.setdefault(group.partition_path, {})
-            if bucket is None:
-                raise _mismatch(snapshot, hashing, known, f"a file group is no bucket: {_named(group)}")
-            other = buckets.setdefault(bucket, file_slice)
-            if other is not file_slice:
-                problem = f"two file groups are one bucket: {_named(group)} other={other.group.file_id}"
+        for (partition_path, bucket), (first, *others) in slices_by_bucket(snapshot, hashing, known).items():
+            if others:
+                problem = f"two file groups are one bucket: {_named(first.group)} other={others[0].group.file_id}"
                 raise _mismatch(snapshot, hashing, known, problem)
+            found.setdefault(partition_path, {})[bucket] = first
         return cls(hashing, found)
+
+
+def slices_by_bucket(
+    snapshot: Snapshot, hashing: Hashing, slices: Sequence[FileSlice]
+) -> Mapping[tuple[str, int], Sequence[FileSlice]]:
+    """Partition path and bucket → the file slices that are this bucket: one, unless another engine broke the rule.
+
+    Raises:
+        IndexMismatchError: a file group is no bucket.
+    """
+    found: dict[tuple[str, int], list[FileSlice]] = defaultdict(list)
+    for file_slice in slices:
+        group = file_slice.group
+        bucket = hashing.bucket_of(group)
+        if bucket is None:
+            raise _mismatch(snapshot, hashing, slices, f"a file group is no bucket: {_named(group)}")
+        found[group.partition_path, bucket].append(file_slice)
+    return found
 
 
 def require_own_keys(snapshot: Snapshot, hashing: Hashing, slices: Sequence[FileSlice]) -> None:

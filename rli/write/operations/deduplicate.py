@@ -5,6 +5,8 @@ the same moment share none.
 
 Each file group with a surplus record is rewritten without the records of the repeated keys. The records that stay come into a new file
 group of their partition. So the journals say of each key where it is, whichever of its records the index had known.
+
+With the index ``bucket:``, a key has one bucket. There, each bucket with such a key, or with several file groups, becomes one new file group.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Final
+from types import MappingProxyType
+from typing import ClassVar, Final, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from rli.commit.conflicts import ReadSet
 from rli.commit.prepared_write import PreparedWrite
@@ -34,11 +36,13 @@ from rli.filters.filter import Filter
 from rli.hudi.file_names import new_file_id, new_write_token
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns
 from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.instant import Action
 from rli.index.contract import TableIndex
-from rli.index.placing import PlacesRecords
+from rli.index.placing import JoinedBucket, JoinsBuckets, PlacesRecords
 from rli.index.repeats import Repeats, find_repeats
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
 from rli.view.lost_files import require_files
 from rli.write.engine.contract import Engine
 from rli.write.operations.operation import written
@@ -95,16 +99,10 @@ def deduplicate(table: TableDefinition, index: TableIndex, engine: Engine, optio
         options: of the write.
 
     Raises:
-        SettingsError: the index computes the file group of each record.
+        SettingsError: a bucket of the index holds a key more than once, and can have no other file group.
         UnsupportedTableError: rli does not write such tables, or a compaction of a file group with such a key is pending.
     """
     require_writable(table.properties)
-    if isinstance(index, PlacesRecords):
-        raise SettingsError(
-            "the index computes the file group of each record, so that a record cannot be put elsewhere: "
-            f"table={table.location} index={index.url}",
-            remedy="first give the table another kind of index: rli index migrate TABLE --to simple:",
-        )
     operation = Deduplication()
     result: CommitResult = written(
         operation.name,
@@ -114,9 +112,11 @@ def deduplicate(table: TableDefinition, index: TableIndex, engine: Engine, optio
         partial(operation.prepare, engine=engine),
         options=options,
         caller=options.caller,
+        action=Action.REPLACE_COMMIT if isinstance(index, JoinsBuckets) else None,
     )
+    repeated = operation.repeated
     return Deduplicated(
-        result.instant, result.moved, result.deleted, tuple(operation.repeated[:_MOST_TOLD]), dry_run=result.dry_run
+        result.instant, len(repeated), result.deleted, tuple(repeated[:_MOST_TOLD]), dry_run=result.dry_run
     )
 
 
@@ -146,10 +146,10 @@ class Deduplication:
         schema = write.snapshot.schema or pa.schema([])
         copies = [_copies(write, schema, found) for found in find_repeats(write.snapshot, write.index.scope)]
         # Of each key the record that stays, and all of its records.
-        chosen = [(part.take(pa.array(_newest(part, write))), part) for part in copies if part.num_rows]
+        chosen = [(_newest(part, write), part) for part in copies if part.num_rows]
         write.on_step(Step.TAGGED)
         self.repeated = [key for stays, part in chosen for key in _told(stays, part)]
-        work = _Work.of(write, schema, chosen)
+        work = _work(write, schema, chosen)
         # The record that stays was chosen before: no ordering value is compared.
         context = write.context(schema, is_flushed=engine.flushes_in_tasks)
         # A delete in a log file would leave the second record of a key in a base file: Hudi merges the first one.
@@ -158,9 +158,10 @@ class Deduplication:
         )
         write.on_step(Step.RESOLVED)
         results = write_file_groups(context, work.targets, work.rows, work.counts) if work.targets else []
+        results = [replace(result, replaces=work.replaced.get(result.group, ())) for result in results]
         write.on_step(Step.WRITTEN)
         removed = WriteCounts(deleted=sum(part.num_rows - stays.num_rows for stays, part in chosen))
-        read = ReadSet(frozenset(target.group for target in work.targets))
+        read = ReadSet(work.groups)
         return PreparedWrite(results, schema, self.name, removed, read, is_flushed=engine.flushes_in_tasks)
 
 
@@ -170,74 +171,138 @@ def _without_appends(appending: LogAppending | None) -> LogAppending | None:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Work rows by file group; see ``write_file_groups``."""
+    """Work rows by file group; see ``write_file_groups``.
+
+    Attributes:
+        targets: the file groups.
+        rows: of all of them.
+        counts: how many rows each file group has.
+        replaced: new file group → those whose place it takes.
+    """
 
     targets: Sequence[FileGroupTarget]
     rows: pa.Table
     counts: Sequence[int]
+    replaced: Mapping[FileGroupId, tuple[FileGroupId, ...]]
 
     @classmethod
-    def of(cls, write: WriteBasis, schema: pa.Schema, chosen: Iterable[tuple[pa.Table, pa.Table]]) -> _Work:
-        """All records of repeated keys leave their file groups; those that stay come into a new one of their partition.
-
-        Args:
-            write: the attempt.
-            schema: of the table.
-            chosen: of each part of the table the records that stay, and all records.
-        """
-        leaving: dict[FileGroupId, list[pa.Array]] = defaultdict(list)
-        coming: dict[str, list[pa.Table]] = defaultdict(list)
-        for stays, part in chosen:
-            for group, records in _by_group(part):
-                leaving[group].append(records.column(RECORD_KEY).combine_chunks().unique())
-            for path in stays.column(work_rows.PRIOR_PARTITION_PATH).unique().to_pylist():
-                coming[path].append(stays.filter(pc.equal(stays.column(work_rows.PRIOR_PARTITION_PATH), path)))
-        slices = write.snapshot.slices.of_groups(leaving)
-        targets = [FileGroupTarget(group, slices[group], new_write_token()) for group in sorted(leaving)]
-        rows = [_departures(schema, target.group, leaving[target.group]) for target in targets]
-        for path, records in sorted(coming.items()):
-            targets.append(FileGroupTarget(FileGroupId(path, new_file_id()), None, new_write_token()))
-            rows.append(_arrivals(schema, targets[-1].group, pa.concat_tables(records)))
+    def of(
+        cls,
+        schema: pa.Schema,
+        targets: Sequence[FileGroupTarget],
+        rows: Sequence[pa.Table],
+        replaced: Mapping[FileGroupId, tuple[FileGroupId, ...]] = MappingProxyType({}),
+    ) -> Self:
+        """The work of some file groups, each with its work rows."""
         whole = pa.concat_tables([work_rows.work_schema(schema).empty_table(), *rows])
-        return cls(targets, whole, [table.num_rows for table in rows])
+        return cls(targets, whole, [table.num_rows for table in rows], replaced)
+
+    @property
+    def groups(self) -> frozenset[FileGroupId]:
+        """The file groups that are written or replaced."""
+        return frozenset(target.group for target in self.targets).union(*self.replaced.values())
+
+
+def _work(write: WriteBasis, schema: pa.Schema, chosen: Sequence[tuple[pa.Table, pa.Table]]) -> _Work:
+    """What is written; arguments as for ``_moves``.
+
+    Raises:
+        SettingsError: the index cannot place records otherwise.
+    """
+    if isinstance(write.index, JoinsBuckets):
+        groups = {group for _, part in chosen for group, _ in _by_group(part)}
+        return _joined(write, schema, [*write.index.to_join(write.snapshot, groups)])
+    if chosen and isinstance(write.index, PlacesRecords):
+        raise SettingsError(
+            f"a bucket of the index holds a key more than once, and its file group cannot be replaced: "
+            f"table={write.table.location} index={write.index.url}",
+            remedy="first give the table another kind of index: rli index migrate TABLE --to simple:",
+        )
+    return _moves(write, schema, chosen)
+
+
+def _moves(write: WriteBasis, schema: pa.Schema, chosen: Iterable[tuple[pa.Table, pa.Table]]) -> _Work:
+    """All records of repeated keys leave their file groups; those that stay come into a new one of their partition.
+
+    Args:
+        write: the attempt.
+        schema: of the table.
+        chosen: of each part of the table the records that stay, and all records.
+    """
+    leaving: dict[FileGroupId, list[pa.Array]] = defaultdict(list)
+    coming: dict[str, list[pa.Table]] = defaultdict(list)
+    for stays, part in chosen:
+        for group, records in _by_group(part):
+            leaving[group].append(records.column(RECORD_KEY).combine_chunks().unique())
+        for path in stays.column(work_rows.PRIOR_PARTITION_PATH).unique().to_pylist():
+            coming[path].append(stays.filter(pc.equal(stays.column(work_rows.PRIOR_PARTITION_PATH), path)))
+    slices = write.snapshot.slices.of_groups(leaving)
+    targets = [FileGroupTarget(group, slices[group], new_write_token()) for group in sorted(leaving)]
+    rows = [_departures(schema, target.group, leaving[target.group]) for target in targets]
+    for path, records in sorted(coming.items()):
+        targets.append(FileGroupTarget(FileGroupId(path, new_file_id()), None, new_write_token()))
+        rows.append(_arrivals(schema, targets[-1].group, pa.concat_tables(records)))
+    return _Work.of(schema, targets, rows)
+
+
+def _joined(write: WriteBasis, schema: pa.Schema, buckets: Sequence[JoinedBucket]) -> _Work:
+    """All records of some buckets, one of each key, come into new file groups."""
+    targets = [FileGroupTarget(bucket.group, None, new_write_token()) for bucket in buckets]
+    rows = [
+        _arrivals(schema, bucket.group, _newest(_records(write, schema, bucket.sources, None), write))
+        for bucket in buckets
+    ]
+    replaced = {bucket.group: tuple(source.group for source in bucket.sources) for bucket in buckets}
+    return _Work.of(schema, targets, rows, replaced)
 
 
 def _copies(write: WriteBasis, schema: pa.Schema, found: Repeats) -> pa.Table:
     """The records of repeated keys: ``_COPY``, ``_PLACE`` and the columns of the table."""
-    whole = pa.schema([*(pa.field(name, pa.string()) for name in (*_COPY, *_PLACE)), *schema])
     if not len(found.keys):
-        return whole.empty_table()
+        return _record_schema(schema).empty_table()
     passes = Filter.of(pc.field(RECORD_KEY).isin(found.keys), with_meta_columns(schema))
+    copies = _records(write, schema, found.slices, passes)
+    counts = pc.value_counts(copies.column(RECORD_KEY).combine_chunks())
+    several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+    return copies.filter(pc.is_in(copies.column(RECORD_KEY), value_set=several))
+
+
+def _records(write: WriteBasis, schema: pa.Schema, slices: Sequence[FileSlice], passes: Filter | None) -> pa.Table:
+    """The records of file slices that pass a filter, in the form of ``_copies``."""
+    whole = _record_schema(schema)
     scan = write.snapshot.scan([*_COPY, *schema.names])
     parts = [whole.empty_table()]
-    for file_slice in found.slices:
+    for file_slice in slices:
         read = replace(scan, slices={file_slice.group: file_slice}, filter=passes).to_table()
         place = (
             pa.repeat(pa.scalar(name, pa.string()), read.num_rows) for name in (*file_slice.group, file_slice.instant)
         )
         columns = dict(zip((*read.column_names, *_PLACE), (*read.columns, *place), strict=True))
         parts.append(pa.table([columns[name] for name in whole.names], schema=whole))
-    copies = pa.concat_tables(parts).combine_chunks()
-    if write.expired_before is not None:
-        # To a write, they are as absent.
-        copies = copies.filter(pc.greater_equal(copies.column(COMMIT_TIME), write.expired_before))
-    counts = pc.value_counts(copies.column(RECORD_KEY).combine_chunks())
-    several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-    return copies.filter(pc.is_in(copies.column(RECORD_KEY), value_set=several))
+    records = pa.concat_tables(parts).combine_chunks()
+    if write.expired_before is None:
+        return records
+    # To a write, they are as absent.
+    return records.filter(pc.greater_equal(records.column(COMMIT_TIME), write.expired_before))
 
 
-def _newest(copies: pa.Table, write: WriteBasis) -> NDArray[np.intp]:
-    """The positions of the records that stay: the greatest ordering value, then the latest commit; of equals, the last file."""
+def _record_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([*(pa.field(name, pa.string()) for name in (*_COPY, *_PLACE)), *schema])
+
+
+def _newest(copies: pa.Table, write: WriteBasis) -> pa.Table:
+    """The records that stay: the greatest ordering value, then the latest commit; of equals, the last file."""
     ordering = write.table.properties.ordering_field
     names = [COMMIT_TIME, work_rows.PRIOR_FILE_ID]
+    compared = copies
     if ordering is not None:
         # A record without an ordering value is older than all others.
-        copies = copies.append_column(work_rows.ORDERING, pc.is_valid(copies.column(ordering)).cast(pa.int8()))
-        names = [work_rows.ORDERING, ordering, *names]
-    order = pc.sort_indices(copies, sort_keys=[(name, "ascending") for name in names]).to_numpy()
+        is_valid = pc.is_valid(copies.column(ordering)).cast(pa.int8())
+        compared, names = copies.append_column(work_rows.ORDERING, is_valid), [work_rows.ORDERING, ordering, *names]
+    order = pc.sort_indices(compared, sort_keys=[(name, "ascending") for name in names]).to_numpy()
     # Of each key the last one in this order.
     last = newest_records(copies.column(RECORD_KEY).combine_chunks().take(pa.array(order)), None)
-    return np.sort(order if last is None else order[last])
+    return copies.take(pa.array(np.sort(order if last is None else order[last])))
 
 
 def _told(stays: pa.Table, copies: pa.Table) -> Iterator[RepeatedKey]:
