@@ -147,7 +147,7 @@ class LeasedWrite:
         planned.require_no_planned_rewrite(now.snapshot)
         planned.require_same_deletes(now.snapshot, partial(begun.deleted_keys_of, now.snapshot))
         schema = accepted.schema if len(accepted.schema) else now.snapshot.schema or accepted.schema
-        written = UnpublishedWrite(now.snapshot, begun.instant, change, schema)
+        written = UnpublishedWrite(now.snapshot, begun.instant, change, schema, accepted.changed_values)
         require_unique(begun.index, written, lambda keys: now.locator().locate_all(keys))
         return CheckedWrite(begun, self._lease, table, now, accepted, change, listed, self._promoted)
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from rli.commit.conflicts import ReadSet
+from rli.file_group.changed_values import ChangedValues
 from rli.file_group.journal import Journal
 from rli.file_group.write_context import FileGroupResult
 from rli.hudi.timeline.commit_metadata import CLUSTER, WriteStat
@@ -56,6 +57,15 @@ class PreparedWrite:
     def journals(self) -> list[Journal]:
         """The journals: the changes to the index."""
         return [result.journal for result in self.results if result.journal is not None]
+
+    @property
+    def changed_values(self) -> ChangedValues | None:
+        """The changed values of the columns that this process has noted; None if they are not known of all records."""
+        if self.replaced:
+            return None
+        written = [result.changed for result in self.results if result.stat is not None]
+        noted = [changed for changed in written if changed is not None]
+        return ChangedValues.joined(noted) if len(noted) == len(written) else None
 
     @property
     def files(self) -> list[str]:

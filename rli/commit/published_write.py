@@ -63,7 +63,9 @@ class PublishedWrite:
             )
             self._timeline = begun.index.sync(self._table, options).timeline
             if isinstance(begun.index, IndexesColumns):
-                begun.index.follow_columns(self._table, begun.tasks)
+                changed = self._prepared.changed_values
+                held = {} if changed is None else {begun.instant: changed}
+                begun.index.follow_columns(self._table, begun.tasks, held)
         except Exception as error:  # noqa: BLE001  (whatever it is, the commit stands)
             # The table may have another index now, which follows this commit; the former index may be gone (P37).
             self._is_behind = not seems_to_have_other_index(begun.table)

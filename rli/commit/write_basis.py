@@ -24,6 +24,7 @@ from rli.index.contract import ExpiringState, IndexState, TableIndex
 from rli.index.locators import Locator
 from rli.index.placing import PlacesRecords
 from rli.model import FileGroupId, MissingColumns
+from rli.view.column_indexes import columns_with_entries
 from rli.view.definition import TableDefinition
 from rli.view.merging.rules import MergeRules
 from rli.view.planned_rewrites import compacted_groups
@@ -141,9 +142,14 @@ class WriteBasis:
             skips_unchanged=self.snapshot.schema is not None and schema.equals(self.snapshot.schema),
             bloom_filter_rate=self.index.bloom_filter_rate,
             holds_journals=not is_flushed,
+            noted=() if is_flushed else self._noted(schema),
             expired_before=self.expired_before,
             appending=None if self.table.properties.is_copy_on_write else self._appending(schema),
         )
+
+    def _noted(self, schema: pa.Schema) -> tuple[str, ...]:
+        """The columns whose changed values indexes will ask for."""
+        return tuple(name for name in columns_with_entries(self.table) if name in schema.names)
 
     def _appending(self, schema: pa.Schema) -> LogAppending:
         return LogAppending.of(

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rli.file_group import work_rows
+from rli.file_group.changed_values import ChangeNotes
 from rli.file_group.kept_values import keeping_stored, kept_values
 from rli.file_group.log_appends import LogAppending
 from rli.file_group.merge import MergePlan
@@ -68,7 +69,8 @@ class Append:
             records = keeping_stored(context, batch, records, plan.rows, fates)
         chosen = np.concatenate([plan.fates[plan.replaced_records], plan.added])
         removed = stored.known.take(pa.array(plan.removed_records))
-        content = self.appending.content(context.instant, group, records.take(pa.array(chosen)), removed)
+        written = records.take(pa.array(chosen))
+        content = self.appending.content(context.instant, group, written, removed)
         name, appended_to = self.appending.name(self.base, context.instant, self.token)
         stat = WriteStat(
             file_id=group.file_id,
@@ -87,4 +89,6 @@ class Append:
         path = unpublished_file(context.instant, stat.path)
         context.storage.write_bytes(path, content)
         (replaced,) = plan.replaced_rows
-        return FileGroupResult(group, plan.counts[0], stat, context.journaled(group, self.token, plan.rows, replaced))
+        journal = context.journaled(group, self.token, plan.rows, replaced)
+        changed = ChangeNotes(context.noted).changed(written)
+        return FileGroupResult(group, plan.counts[0], stat, journal, changed=changed)

@@ -321,6 +321,15 @@ def merge_batch(stored: pa.Table, rows: pa.Table, fates: NDArray[np.int64]) -> p
     return pa.concat_tables([stored, rows]).take(pa.array(_merged_positions(fates)))
 
 
+def changed_records(fates: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Positions of the stored records that are replaced or removed.
+
+    Args:
+        fates: of stored records, as ``MergePlan.fates``.
+    """
+    return np.flatnonzero(fates != _KEEP)
+
+
 def merge_all(stored: pa.Table, rows: pa.Table, plan: MergePlan) -> tuple[pa.Table, Numbers]:
     """All records of all file groups after the merge, and how many each of them has.
 

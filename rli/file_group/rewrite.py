@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rli.errors import UnsupportedTableError
+from rli.file_group.changed_values import ChangeNotes
 from rli.file_group.kept_values import keeping_stored
 from rli.file_group.merge import MergePlan, by_group, merge_all, merge_batch
 from rli.file_group.stored_records import StoredRecords
@@ -64,7 +65,7 @@ def rewrite(
     Returns:
         The results in the order of the file groups.
     """
-    added_keys = by_group(plan.added_of(records.select([RECORD_KEY])), plan.added_to)
+    added = by_group(plan.added_of(records.select([RECORD_KEY, *context.noted])), plan.added_to)
     merged = _merged(context, plan, stored, records)
     context.storage.make_folder(unpublished_files(context.instant))
     rows, replaced_rows = by_group(plan.rows, plan.rows_of), plan.replaced_rows
@@ -75,7 +76,7 @@ def rewrite(
             results.append(FileGroupResult.left_alone(target, plan.counts[number]))
             continue
         file_name = str(BaseFileName(target.group.file_id, target.write_token, context.instant))
-        new_keys = added_keys[number].column(RECORD_KEY)
+        new_keys = added[number].column(RECORD_KEY)
         written = _write(
             context,
             target.group,
@@ -87,7 +88,8 @@ def rewrite(
         )
         stat = _stat_of(target, file_name, written, (len(new_keys), replaced[number], removed[number]))
         journal = context.journaled(target.group, target.write_token, rows[number], replaced_rows[number])
-        results.append(FileGroupResult(target.group, plan.counts[number], stat, journal))
+        changed = merged.notes[number].changed(added[number])
+        results.append(FileGroupResult(target.group, plan.counts[number], stat, journal, changed=changed))
     return results
 
 
@@ -115,30 +117,51 @@ class _Merged:
     Attributes:
         batches: of each file group, its records after the merge.
         with_dictionary: the columns that have a dictionary in all files; None if each file's first records tell.
+        notes: of each file group, the changed values; complete once its batches are read.
     """
 
     batches: Sequence[Iterable[pa.Table]]
     with_dictionary: Sequence[str] | None
+    notes: Sequence[ChangeNotes]
 
 
 def _merged(context: WriteContext, plan: MergePlan, stored: StoredRecords, records: pa.Table) -> _Merged:
     if len(stored.readers) == 1:
-        return _Merged([chain(_merged_batches(context, plan, stored, records), [plan.added_of(records)])], None)
+        notes = ChangeNotes(context.noted)
+        batches = chain(_merged_batches(context, plan, stored, records, notes), [plan.added_of(records)])
+        return _Merged([batches], None, [notes])
     known = stored.known
-    merged, counts = merge_all(known, keeping_stored(context, known, records, plan.rows, plan.fates), plan)
+    kept = keeping_stored(context, known, records, plan.rows, plan.fates)
+    merged, counts = merge_all(known, kept, plan)
     # A column that repeats no value of many files repeats none of a single file.
-    return _Merged([[part] for part in by_group(merged, counts)], repeating_columns(merged))
+    batches_of_all = [[part] for part in by_group(merged, counts)]
+    return _Merged(batches_of_all, repeating_columns(merged), _notes_of_all(context, plan, stored, kept))
+
+
+def _notes_of_all(
+    context: WriteContext, plan: MergePlan, stored: StoredRecords, records: pa.Table
+) -> Sequence[ChangeNotes]:
+    """What is noted of each of several file groups, whose stored records are known whole."""
+    notes = [ChangeNotes(context.noted) for _ in stored.readers]
+    if context.noted:
+        counts = np.bincount(plan.of_stored, minlength=len(notes))
+        fates = np.split(plan.fates, np.cumsum(counts)[:-1])
+        for note, known, own in zip(notes, by_group(stored.known, counts), fates, strict=True):
+            note.note(known, records, own)
+    return notes
 
 
 def _merged_batches(
-    context: WriteContext, plan: MergePlan, stored: StoredRecords, records: pa.Table
+    context: WriteContext, plan: MergePlan, stored: StoredRecords, records: pa.Table, notes: ChangeNotes
 ) -> Iterator[pa.Table]:
-    """What is left of the stored records of a single file group."""
+    """What is left of the stored records of a single file group, whose changed values are noted."""
     start = 0
     for batch in stored.batches(records.schema):
         fates = plan.fates[start : start + batch.num_rows]
         start += batch.num_rows
-        yield merge_batch(batch, keeping_stored(context, batch, records, plan.rows, fates), fates)
+        kept = keeping_stored(context, batch, records, plan.rows, fates)
+        notes.note(batch, kept, fates)
+        yield merge_batch(batch, kept, fates)
 
 
 def _write(

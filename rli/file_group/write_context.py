@@ -7,6 +7,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from rli.file_group.changed_values import ChangedValues
 from rli.file_group.conditions import Condition
 from rli.file_group.journal import Journal, Positions, SectionsOf, write_journal
 from rli.file_group.log_appends import LogAppending
@@ -35,6 +36,7 @@ class WriteContext:
         bloom_filter_rate: which share of foreign keys the bloom filters of the files may claim; a file that keeps the filter of
             the one before may claim twice as many.
         holds_journals: whether results bring the content of their journals along: to the process that wrote them.
+        noted: columns whose changed values results bring along, to the process that wrote them.
         expired_before: see ``ExpiringState.expired_before`` (``rli.index.contract``).
         sections_of: puts journals in sections; None for writes of few keys.
         when: the caller's condition on records that replace or delete stored ones; None where there is none.
@@ -54,6 +56,7 @@ class WriteContext:
     skips_unchanged: bool = False
     bloom_filter_rate: float = FALSE_POSITIVE_RATE
     holds_journals: bool = False
+    noted: tuple[str, ...] = ()
     expired_before: str | None = None
     sections_of: SectionsOf | None = None
     when: Condition | None = None
@@ -110,6 +113,7 @@ class FileGroupResult:
         journal: the journal file; None if no key came or went.
         replaces: the file groups whose records are all in this one now.
         refused: keys whose delete the caller's condition refused.
+        changed: the changed values of ``WriteContext.noted``; None where they were not noted.
     """
 
     group: FileGroupId
@@ -118,6 +122,7 @@ class FileGroupResult:
     journal: Journal | None
     replaces: tuple[FileGroupId, ...] = ()
     refused: tuple[str, ...] = ()
+    changed: ChangedValues | None = None
 
     @classmethod
     def left_alone(cls, target: FileGroupTarget, counts: WriteCounts) -> Self:

@@ -6,11 +6,13 @@ A caller that needs a role asks ``isinstance(index, Role)``, and says itself wha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 
+from rli.file_group.changed_values import ChangedValues
 from rli.file_group.journal import SectionsOf
 from rli.store.contract import Store
 from rli.tasks import TaskRunner
@@ -80,12 +82,14 @@ class UnpublishedWrite:
         instant: of the write.
         change: what it changes; its files are not in the table yet.
         schema: of the records after it, without meta columns.
+        changed: the changed values that its process has noted; None if they are not known.
     """
 
     snapshot: Snapshot
     instant: str
     change: TableChange
     schema: pa.Schema
+    changed: ChangedValues | None = None
 
 
 class IndexesColumns(ABC):
@@ -95,8 +99,15 @@ class IndexesColumns(ABC):
     """
 
     @abstractmethod
-    def follow_columns(self, table: TableDefinition, tasks: TaskRunner) -> None:
+    def follow_columns(
+        self, table: TableDefinition, tasks: TaskRunner, held: Mapping[str, ChangedValues] = MappingProxyType({})
+    ) -> None:
         """Bring the indexes of columns up to date; one that is missing, or of a former column, is passed over.
+
+        Args:
+            table: the table.
+            tasks: runs the work on each file group.
+            held: changed values of commits that the caller has just written, by their instants.
 
         Raises:
             RliError: one cannot follow the table; the others have.

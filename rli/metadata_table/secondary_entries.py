@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import InvalidInputError
+from rli.file_group.changed_values import ChangedValues
 from rli.hudi.hfile.cell_format import LONGEST_KEY
 from rli.hudi.hfile.cells import CELLS, removals
 from rli.hudi.meta_columns import COMMIT_TIME
@@ -24,7 +25,7 @@ from rli.hudi.metadata.secondary_keys import entry_keys, has_index_form
 from rli.metadata_table.partition_change import PartitionChange
 from rli.model import FileGroupId
 from rli.tasks import InThreads
-from rli.view.column_values import ColumnValues, copied_records
+from rli.view.column_values import ColumnValues, copied_records, keyed_values
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
@@ -72,15 +73,19 @@ class SecondaryEntries:
         for start in range(0, len(slices), _SLICES_AT_A_TIME):
             yield from map(_puts, InThreads().run(self.of_slice, slices[start : start + _SLICES_AT_A_TIME]))
 
-    def of_write(self, instant: str, change: TableChange) -> PartitionChange:
+    def of_write(self, instant: str, change: TableChange, changed: ChangedValues | None = None) -> PartitionChange:
         """What a write means whose files are not in the table yet; the snapshot is the state before it.
 
         Args:
             instant: of the write.
             change: of the table.
+            changed: the changed values that its process has noted; None if they are not known.
         """
         if change.keeps_records:
             return PartitionChange(self.partition, [])
+        if changed is not None and changed.has(self.column):
+            rows = (keyed_values(some, self.column) for some in (changed.before, changed.after))
+            return PartitionChange(self.partition, self._replaced(*rows))
         before = self.snapshot.slices.of_groups(change.superseded)
         written = {stat.group: written_slice(instant, stat) for stat in change.written}
         appended = [written_slice(instant, stat) for stat in change.appended]
@@ -100,6 +105,10 @@ class SecondaryEntries:
             copied = after["key"].filter(is_copied).combine_chunks()
             before = before.filter(pc.invert(pc.is_in(before["key"], value_set=copied)))
             after = after.filter(pc.invert(is_copied))
+        return self._replaced(before, after)
+
+    def _replaced(self, before: pa.Table, after: pa.Table) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The entries that go with records, and those that come with others."""
         gone, come = self._keyed(before), self._keyed(after)
         return (
             removals(gone.filter(pc.invert(pc.is_in(gone, value_set=come)))),

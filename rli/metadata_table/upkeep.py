@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from rli.file_group.changed_values import ChangedValues
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import readable_journals
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
@@ -97,13 +98,16 @@ class Upkeep:
         """Of the metadata table."""
         return self._reader.timeline
 
-    def of_write(self, instant: str, change: TableChange, journals: Sequence[Journal]) -> Upkept:
+    def of_write(
+        self, instant: str, change: TableChange, journals: Sequence[Journal], changed: ChangedValues | None = None
+    ) -> Upkept:
         """What a write means whose files are not in the table yet.
 
         Args:
             instant: of the write.
             change: of the table.
             journals: of the write.
+            changed: the changed values that its process has noted; None if they are not known.
 
         Raises:
             CorruptTableError: a file of the table or of the metadata table is damaged.
@@ -121,8 +125,8 @@ class Upkeep:
             path: None if path in appended else [*self._left(slices, instant, change)] for path, slices in live.items()
         }
         # A compaction changes no record.
-        changed = kept if change.operation != COMPACT else KeptPartitions(())
-        secondary = self._secondary(changed, lambda entries: entries.of_write(instant, change))
+        of_records = kept if change.operation != COMPACT else KeptPartitions(())
+        secondary = self._secondary(of_records, lambda entries: entries.of_write(instant, change, changed))
         expressions = self._expressions(kept, lambda entries: entries.of_write(instant, change, left.keys()))
         locations = self._locations(placed, journals)
         return self._upkept(instant, kept, Contents(files, left, locations, {**secondary, **expressions}))

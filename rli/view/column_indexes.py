@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 from rli.errors import CorruptTableError, InvalidInputError
 from rli.filters.syntax import parsed, quoted_name
 from rli.hudi.meta_columns import META_COLUMNS
-from rli.hudi.metadata.index_definitions import IndexDefinition, expression_of, load_index_definitions
+from rli.hudi.metadata.index_definitions import IndexDefinition, expression_of, indexed_column, load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.properties import TableProperties
 from rli.storage import Storage
@@ -379,6 +379,21 @@ def without_dropped(partitions: Sequence[str], storage: Storage) -> list[str]:
         return [*partitions]
     gone = {f"{kind}{name}" for kind in _OF_NAMES for name in dropped}
     return [name for name in partitions if name not in gone]
+
+
+def columns_with_entries(table: TableDefinition) -> tuple[str, ...]:
+    """The columns of which each value has an entry in an index, in a store or in the metadata table: a commit changes these entries.
+
+    Raises:
+        CorruptTableError: the definitions of indexes or the file of their names cannot be read.
+    """
+    found = dict.fromkeys(index.column for index in NamedIndexes.load(table.storage).kept_in_stores.values())
+    partitions = [
+        name for name in table.properties.metadata_partitions if kind_of(name) is PartitionKind.SECONDARY_INDEX
+    ]
+    definitions = load_index_definitions(table.storage, table.properties) if partitions else {}
+    columns = (indexed_column(definitions.get(name)) for name in partitions)
+    return (*(found | dict.fromkeys(column for column in columns if column is not None)),)
 
 
 def column_indexes(table: TableDefinition, sizes: Mapping[str, int]) -> tuple[ColumnIndex, ...]:

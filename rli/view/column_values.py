@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.hudi.meta_columns import COMMIT_TIME
+from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
 from rli.hudi.metadata.secondary_keys import index_form
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
@@ -56,6 +56,17 @@ class ColumnValues:
         if COMMIT_TIME not in fields:
             return pa.table(columns, NAMES)
         return pa.table([*columns, stored[COMMIT_TIME].combine_chunks()], [*NAMES, COMMIT_TIME])
+
+
+def keyed_values(records: pa.Table, column: str) -> pa.Table:
+    """Record keys and values of records, as ``ColumnValues.of_slice`` gives them, without the instants of commits.
+
+    Args:
+        records: with ``_hoodie_record_key`` and the column.
+        column: that passes ``has_index_form``.
+    """
+    keys, values = (records[name].combine_chunks() for name in (RECORD_KEY, column))
+    return pa.table([keys, index_form(values)], NAMES)
 
 
 def copied_records(rows: pa.Table, instant: str) -> pa.ChunkedArray:

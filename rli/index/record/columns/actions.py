@@ -8,7 +8,7 @@ and entries of former values are left over.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from rli.codec.entries import TOMBSTONE, pack
 from rli.codec.key_arrays import joined_strings
 from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.file_group.changed_values import ChangedValues
 from rli.hudi.meta_columns import COMMIT_TIME
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Instant
 from rli.index.record.columns.entry_keys import entry_keys
@@ -31,7 +32,7 @@ from rli.index.record.sync.following import Following, LogAction, TimelineAction
 from rli.index.record.sync.read_from_files import ReadFromFiles, UnknownAction
 from rli.model import FileGroupId
 from rli.tasks import InThreads, TaskRunner
-from rli.view.column_values import ColumnValues, copied_records
+from rli.view.column_values import ColumnValues, copied_records, keyed_values
 from rli.view.file_slices import DataFile, FileSlice, SeenInstants
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
@@ -69,6 +70,19 @@ class _Rows:
         """Remove the entries of some records."""
         self._write(rows, self.removed, TOMBSTONE)
 
+    def replace(self, before: pa.Table, after: pa.Table, *, is_native: bool) -> None:
+        """Remove the entries of records before a change, and put those after it.
+
+        Args:
+            before: the records that went or were replaced.
+            after: the records that were written.
+            is_native: by rli, which has left the entries as they were before; then an entry that stays is not written again.
+        """
+        before, after = (some.filter(some["value"].is_valid()) for some in (before, after))
+        went, came = (_paired(some) for some in (before, after))
+        self.remove(before.filter(pc.invert(pc.is_in(went, value_set=came))))
+        self.put(after.filter(pc.invert(pc.is_in(came, value_set=went))) if is_native else after)
+
     def put_slice(self, file_slice: FileSlice) -> int:
         """Put the entries of all records of a slice; returns how many records it has: a task."""
         rows = self.values.of_slice(file_slice)
@@ -94,10 +108,11 @@ class ColumnActions:
 
     Args:
         column: of the index.
+        held: changed values of commits that the caller has just written, by their instants.
     """
 
-    def __init__(self, column: str) -> None:
-        actions: tuple[LogAction, ...] = (_Change(column), _Undoing(column), ReadFromFiles())
+    def __init__(self, column: str, held: Mapping[str, ChangedValues]) -> None:
+        actions: tuple[LogAction, ...] = (_Change(column, held), _Undoing(column), ReadFromFiles())
         self._by_name = {name: action for action in actions for name in action.names}
 
     def of(self, record: LogRecord) -> LogAction:
@@ -129,9 +144,15 @@ class _OfColumn(TimelineAction):
             yield
 
 
+@dataclass(frozen=True, slots=True)
 class _Change(_OfColumn):
-    """A commit, of whichever engine."""
+    """A commit, of whichever engine.
 
+    Attributes:
+        held: changed values of commits that the caller has just written, by their instants.
+    """
+
+    held: Mapping[str, ChangedValues]
     names = WRITE_ACTIONS
 
     def draft(self, following: Following, instants: Sequence[Instant]) -> RecordDraft:
@@ -141,6 +162,11 @@ class _Change(_OfColumn):
 
     def apply(self, following: Following, record: LogRecord) -> Iterable[None]:
         snapshot = following.snapshot
+        changed = self.held.get(record.instant or "")
+        if changed is not None and changed.has(self.column):
+            before, after = (keyed_values(some, self.column) for some in (changed.before, changed.after))
+            self._rows(following, record).replace(before, after, is_native=True)
+            return ()
         try:
             change = snapshot.change(snapshot.timeline.find(record.instant or ""))
             return list(self._apply_change(following, record, change))
@@ -251,12 +277,7 @@ def _follow_group(rows: _Rows, instant: str | None, item: tuple[FileSlice | None
     before = _unless_gone(rows.values, old)
     if old is not None and new is not None and instant is not None and COMMIT_TIME in after.column_names:
         before, after = _without_copied(before, after, instant)
-    before, after = (some.filter(some["value"].is_valid()) for some in (before, after))
-    went, came = (_paired(some) for some in (before, after))
-    rows.remove(before.filter(pc.invert(pc.is_in(went, value_set=came.combine_chunks()))))
-    if instant is not None:
-        after = after.filter(pc.invert(pc.is_in(came, value_set=went.combine_chunks())))
-    rows.put(after)
+    rows.replace(before, after, is_native=instant is not None)
 
 
 def _without_copied(before: pa.Table, after: pa.Table, instant: str) -> tuple[pa.Table, pa.Table]:
@@ -279,7 +300,7 @@ def _unless_gone(values: ColumnValues, file_slice: FileSlice | None) -> pa.Table
         return values.of_slice(None)
 
 
-def _paired(rows: pa.Table) -> pa.ChunkedArray:
+def _paired(rows: pa.Table) -> pa.Array:
     """Value and record key of each record as one string; no two pairs have the same."""
     lengths = pc.binary_length(rows["value"]).cast(pa.string())
-    return joined_strings([lengths, rows["value"], rows["key"]])
+    return joined_strings([lengths, rows["value"], rows["key"]]).combine_chunks()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
 
 from rli.errors import IndexExistsError, IndexNotFoundError, IndexNotReadyError, RliError
+from rli.file_group.changed_values import ChangedValues
 from rli.index.record.columns.stored_column import StoredColumn
 from rli.index.record.columns.unique import UniqueValues, require_no_repeats
 from rli.index.record.entries.limits import DEFAULT_LIMITS, IndexLimits
@@ -39,13 +41,15 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         self._opened: dict[str, _Opened] = {}
         self._opening = Lock()
 
-    def follow_columns(self, table: TableDefinition, tasks: TaskRunner) -> None:
+    def follow_columns(
+        self, table: TableDefinition, tasks: TaskRunner, held: Mapping[str, ChangedValues] = MappingProxyType({})
+    ) -> None:
         failures = list[RliError]()
         for name in NamedIndexes.load(table.storage).kept_in_stores:
             try:
                 with suppress(IndexNotFoundError), self._column(name) as column:
                     if column.is_built and column.is_of(table, Snapshot.now(table).schema):
-                        column.sync(table, tasks)
+                        column.sync(table, tasks, held)
             except RliError as error:
                 failures.append(error)
         if failures:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar, Final, Literal, Self
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from rli.errors import (
     IndexNotReadyError,
     RliError,
 )
+from rli.file_group.changed_values import ChangedValues
 from rli.hudi.metadata.secondary_keys import has_index_form
 from rli.index.record.columns.actions import ColumnActions, put_slices
 from rli.index.record.columns.earlier_states import has_all, was_built_by
@@ -186,10 +188,18 @@ class StoredColumn:
             remedy="wait for it, or drop the index first",
         )
 
-    def sync(self, table: TableDefinition, tasks: TaskRunner) -> FollowedState:
-        """Follow the timeline of the table to its end; raises as the sync of a record index."""
+    def sync(
+        self, table: TableDefinition, tasks: TaskRunner, held: Mapping[str, ChangedValues] = MappingProxyType({})
+    ) -> FollowedState:
+        """Follow the timeline of the table to its end; raises as the sync of a record index.
+
+        Args:
+            table: the table.
+            tasks: runs the work on each file group.
+            held: changed values of commits that the caller has just written, by their instants.
+        """
         try:
-            return self._sync_of(table, tasks).run()
+            return self._sync_of(table, tasks, held).run()
         except CorruptIndexError as error:
             raise CorruptIndexError(
                 error.problem, remedy=f"build the index again: {self._entries.rebuilding}"
@@ -258,8 +268,10 @@ class StoredColumn:
         """Give connections and handles back."""
         self._store.close()
 
-    def _sync_of(self, table: TableDefinition, tasks: TaskRunner) -> Sync:
-        return Sync(table, self._entries, tasks, actions=ColumnActions(self.settings.column))
+    def _sync_of(
+        self, table: TableDefinition, tasks: TaskRunner, held: Mapping[str, ChangedValues] = MappingProxyType({})
+    ) -> Sync:
+        return Sync(table, self._entries, tasks, actions=ColumnActions(self.settings.column, held))
 
     def _values(self, snapshot: Snapshot) -> ColumnValues:
         return ColumnValues(snapshot.table, snapshot.schema or pa.schema([]), self.settings.column)

@@ -18,7 +18,7 @@ from rli.index.roles import UnpublishedWrite
 from rli.locations import named_groups
 from rli.model import FileGroupId
 from rli.tasks import InProcess
-from rli.view.column_values import NAMES, ColumnValues, copied_records
+from rli.view.column_values import NAMES, ColumnValues, copied_records, keyed_values
 from rli.view.file_slices import FileSlice
 from rli.view.merging.log_keys import log_keys
 from rli.view.snapshot import Snapshot
@@ -52,9 +52,7 @@ class UniqueValues:
             # The commit that added the column was undone: no record has a value.
             return
         values = ColumnValues(self._write.snapshot.table, self._write.schema, column.settings.column)
-        fresh = _with_values(
-            pa.concat_tables([self._fresh(values, stat).select(NAMES) for stat in self._write.change.stats])
-        )
+        fresh = _with_values(self._written(values))
         # A log file may have a record more than once.
         _raise_repeats(fresh.group_by(NAMES).aggregate([]), name, column.settings.column)
         found = column.keys_with(self._write.snapshot, fresh["value"].combine_chunks().unique(), InProcess())
@@ -70,6 +68,13 @@ class UniqueValues:
         repeated = repeated.filter(pc.is_in(repeated["value"], value_set=fresh["value"].combine_chunks()))
         if len(repeated):
             raise _repeated(name, column.settings.column, repeated)
+
+    def _written(self, values: ColumnValues) -> pa.Table:
+        """The records that the write has written, without those that it has copied."""
+        changed = self._write.changed
+        if changed is not None and changed.has(values.column):
+            return keyed_values(changed.after, values.column)
+        return pa.concat_tables([self._fresh(values, stat).select(NAMES) for stat in self._write.change.stats])
 
     def _fresh(self, values: ColumnValues, stat: WriteStat) -> pa.Table:
         """The records that the write has written into a file, without those that it has copied."""
