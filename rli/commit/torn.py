@@ -230,5 +230,5 @@ def _files_of(table: TableDefinition, torn: TornCommit) -> dict[str, tuple[str, 
 def _by_partition(table: TableDefinition, files: Iterable[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(files):
-        found[posixpath.dirname(path)].append(table.storage.full_path(path))
+        found[posixpath.dirname(path)].append(table.storage.planned_path(path))
     return {partition_path: tuple(names) for partition_path, names in found.items()}

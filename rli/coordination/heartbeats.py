@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final, Self
 
 from rli.coordination.contract import SignsOfLife
 from rli.coordination.renewal import Renewal
 from rli.hudi.lock_settings import HeartbeatSettings
-from rli.storage import Storage, local_files
+from rli.storage import Storage
 from rli.view.definition import TableDefinition
 
 FOLDER: Final = ".hoodie/.heartbeat"
 _OF_METADATA_TABLE: Final = ".hoodie/metadata/.hoodie/.heartbeat"
 _BEATS_PER_INTERVAL: Final = 3
 _DAY_SECONDS: Final = 86_400.0
+_CLOCK_FOLDER: Final = ".hoodie"
+_WHOLE_SECOND: Final = 1.0
+"""An object store tells the time of a file without its fraction."""
 
 
 class Heartbeats:
@@ -59,8 +61,8 @@ class Heartbeats:
         self._storage.delete_files(f"{folder}/{instant}" for folder in self._folders)
 
     def seconds_since(self, instant: str) -> float | None:
-        """Seconds since the last heartbeat of an instant; None if there is no heartbeat, or the table is in an object store."""
-        last = _changed(self._storage, f"{FOLDER}/{instant}") if self._storage.is_local else None
+        """Seconds since the last heartbeat of an instant; None if there is no heartbeat."""
+        last = self._storage.changed_at(f"{FOLDER}/{instant}")
         return None if last is None else time.time() - last
 
     def is_recent(self, seconds: float) -> bool:
@@ -71,29 +73,18 @@ class Heartbeats:
         """Whether the writer of a pending instant, a process of Hudi, seems to be dead: its last heartbeat is too old.
 
         A writer that failed has removed its heartbeat, and a writer with the policy ``EAGER`` never gives any. So an instant without
-        a heartbeat counts as left behind after a day. In an object store, no writer counts as dead.
+        a heartbeat counts as left behind after a day.
 
         Args:
             pending_paths: the files of the instant on the timeline; some may be missing.
             instant: its time.
         """
         storage = self._storage
-        if not storage.is_local:
-            return False
-        beaten = _changed(storage, f"{FOLDER}/{instant}")
-        began = [at for path in pending_paths if (at := _changed(storage, path)) is not None]
-        if beaten is None and not began:
-            return False
-        end = max(began) + _DAY_SECONDS if beaten is None else beaten + self._settings.tolerated
-        return local_files.has_passed(str(Path(storage.root, ".hoodie")), end)
-
-
-def _changed(storage: Storage, path: str) -> float | None:
-    """The time of a file's last change, in seconds since the epoch; None if there is no file."""
-    try:
-        return Path(storage.root, path).stat().st_mtime
-    except FileNotFoundError:
-        return None
+        beaten = storage.changed_at(f"{FOLDER}/{instant}")
+        if beaten is not None:
+            return storage.has_passed(_CLOCK_FOLDER, beaten + _WHOLE_SECOND + self._settings.tolerated)
+        began = [at for path in pending_paths if (at := storage.changed_at(path)) is not None]
+        return bool(began) and storage.has_passed(_CLOCK_FOLDER, max(began) + _DAY_SECONDS)
 
 
 class BeatingSigns:

@@ -209,7 +209,7 @@ def _delete(unneeded: list[FileSlice], timeline: Timeline, earliest: Instant, fe
     """Delete file slices, announced as the clean whose instant is returned."""
     storage = fence.table.storage
     files = by_partition(
-        (part.group.partition_path, [storage.full_path(file.path) for file in part.files]) for part in unneeded
+        (part.group.partition_path, [storage.planned_path(file.path) for file in part.files]) for part in unneeded
     )
     last = timeline.completed_writes[-1]
     plan = CleanPlan(earliest.time, earliest.action, last.time, files)

@@ -85,6 +85,8 @@ def _finish_rollback(rollback: TableInstant, fence: Fence) -> None:
 def _plan(snapshot: Snapshot, instant: Instant) -> bytes:
     """The plan to remove all files with the instant in their names."""
     stored = [part for part in snapshot.slices.all_versions() if part.instant == instant.time]
-    full_path = snapshot.table.storage.full_path
-    files = by_partition((part.group.partition_path, [full_path(file.path) for file in part.files]) for part in stored)
+    planned_path = snapshot.table.storage.planned_path
+    files = by_partition(
+        (part.group.partition_path, [planned_path(file.path) for file in part.files]) for part in stored
+    )
     return RollbackPlan(instant.time, instant.action, files).to_avro()

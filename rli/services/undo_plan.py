@@ -41,7 +41,7 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
 
 def written_files(storage: Storage, change: TableChange) -> dict[str, tuple[str, ...]]:
     """Partition path → full paths of the data files that a write made; none in a partition where it replaced file groups alone."""
-    made = ((stat.partition_path, [storage.full_path(stat.path)]) for stat in change.stats)
+    made = ((stat.partition_path, [storage.planned_path(stat.path)]) for stat in change.stats)
     return by_partition([*made, *((group.partition_path, []) for group in sorted(change.replaced))])
 
 

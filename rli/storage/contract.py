@@ -162,6 +162,16 @@ class FileChanges(ABC):
         """
         del root
 
+    def changed_at(self, path: str) -> float | None:
+        """When a file was last changed; see ``Storage.changed_at``. By default, nobody knows."""
+        del path
+        return None
+
+    def has_passed(self, folder: str, moment: float) -> bool:
+        """Whether a moment is over; see ``Storage.has_passed``. By default, nobody knows."""
+        del folder, moment
+        return False
+
     @abstractmethod
     def is_within(self, folder: str, root: str) -> bool:
         """Whether a folder lies below the root when all links are followed."""

@@ -132,6 +132,15 @@ class LocalChanges(FileChanges):
         if self._is_durable:
             local_files.flush_folders_above(root)
 
+    def changed_at(self, path: str) -> float | None:
+        try:
+            return os.stat(path).st_mtime
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def has_passed(self, folder: str, moment: float) -> bool:
+        return local_files.has_passed(folder, moment)
+
     def is_within(self, folder: str, root: str) -> bool:
         # Where no link is on the way, names tell; to follow those above the root, too, takes three times as long.
         is_below = f"{folder}/".startswith(f"{root.rstrip('/')}/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from typing import Final
 
@@ -10,6 +11,7 @@ import obstore
 from rli.storage.buckets import ObjectStores, key_of
 from rli.storage.conditional_writes import ConditionalWrites
 from rli.storage.contract import Draft, FileChanges, Versioned
+from rli.storage.local_files import temporary_name
 from rli.storage.object_deletions import delete_objects
 from rli.storage.object_errors import as_os_errors
 from rli.storage.publications import Publications
@@ -88,6 +90,25 @@ class ObjectChanges(FileChanges):
 
     def delete_empty_folder(self, path: str) -> None:
         """Nothing: it goes with its last object."""
+
+    def changed_at(self, path: str) -> float | None:
+        with as_os_errors(path):
+            try:
+                return obstore.head(self._store, key_of(path))["last_modified"].timestamp()
+            except FileNotFoundError:
+                return None
+
+    def has_passed(self, folder: str, moment: float) -> bool:
+        if time.time() <= moment:
+            return False
+        # A new object tells what the clocks of the store say.
+        probe = f"{folder}/{temporary_name('clock')}"
+        self.write(probe, b"")
+        try:
+            now = self.changed_at(probe)
+        finally:
+            self.delete_file(probe)
+        return now is not None and now > moment
 
     def is_within(self, folder: str, root: str) -> bool:  # noqa: ARG002
         """Always: there are no links."""

@@ -127,6 +127,15 @@ class Storage:
             )
         return posixpath.join(self.root, path) if path else self.root
 
+    def planned_path(self, path: str) -> str:
+        """The path as plans on the timeline name it, for engines on Hadoop's file systems.
+
+        In an object store it has no scheme and no bucket: engines name the same store by ``s3``, ``s3a`` and others, and Hadoop takes a
+        path without either for one on the table's own file system.
+        """
+        full = self.full_path(path)
+        return full if self.is_local else f"/{full.partition('/')[2]}"
+
     def _own_file(self, path: str) -> str:
         """The full path of a file that is about to change; its folder must not be a link to another place."""
         self._require_own_folder(posixpath.dirname(path))
@@ -263,6 +272,25 @@ class Storage:
         """
         files = (info for info in self._select(path, recursive=False) if info.type is fs.FileType.File)
         return {info.base_name: info.mtime for info in files if info.mtime is not None}
+
+    def changed_at(self, path: str) -> float | None:
+        """When a file was last changed, in seconds since the epoch by the clock of the storage; object stores tell whole seconds.
+
+        Returns:
+            None if there is no file.
+        """
+        return self._changes.changed_at(self.full_path(path))
+
+    def has_passed(self, folder: str, moment: float) -> bool:
+        """Whether a moment is over (seconds since the epoch) by the clock of this machine, and by that of the storage.
+
+        Either may be ahead of the other. A moment that is reckoned from the time of a file is surely over only if both say so.
+
+        Args:
+            folder: in which a file may be made, to tell the time of the storage.
+            moment: seconds since the epoch.
+        """
+        return self._changes.has_passed(self._own_folder(folder), moment)
 
     def list_folders(self, path: str = "") -> list[str]:
         """Folders directly below a folder, ordered."""
