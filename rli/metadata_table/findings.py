@@ -34,16 +34,16 @@ def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
     if not status.partitions:
         return
     names = ",".join(found.partition for found in status.partitions)
+    pending = held_back_by(snapshot.timeline, reader.timeline) if status.deltacommits else None
     detail = f"partitions={names} deltacommits_since_compaction={status.deltacommits}"
+    detail += "" if pending is None else f" held_back_by={pending}"
     if status.deltacommits <= _MANY_DELTACOMMITS:
         yield Finding(_ROOM, Verdict.OK, detail)
         return
-    pending = held_back_by(snapshot.timeline, reader.timeline)
     yield Finding(
         _ROOM,
         Verdict.WARNING,
-        f"its log files grow, and every reader of it reads them: {detail}"
-        + ("" if pending is None else f" held_back_by={pending}"),
+        f"its log files grow, and every reader of it reads them: {detail}",
         "run: rli metadata compact TABLE"
         if pending is None
         else "if no engine works on the pending instant, let the engine that began it roll it back; then run: rli metadata "

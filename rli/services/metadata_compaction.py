@@ -72,6 +72,7 @@ def compact_metadata(fence: Fence, *, least: int = 1) -> MetadataCompaction:
         return MetadataCompaction(None, 0, deltacommits, 0, None)
     pending = held_back_by(data, reader.timeline)
     if pending is not None:
+        metrics.METADATA_HELD_BACK.add(1, table=table.location)
         events.METADATA_HELD_BACK.log(table=table.location, instant=pending, deltacommits=deltacommits)
         return MetadataCompaction(None, 0, deltacommits, 0, pending)
     instant = _compact(table, data, reader, groups, fence)

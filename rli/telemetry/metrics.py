@@ -110,6 +110,12 @@ LOCK_SECONDS: Final = _durations("rli.lock.held", "Time for which a process hold
 RECOVERED_WRITERS: Final = _counter(
     "rli.recovered_writers", "{writer}", "Dead writers that were cleared up after", "outcome"
 )
+METADATA_HELD_BACK: Final = _counter(
+    "rli.metadata.held_back",
+    "{compaction}",
+    "Compactions of metadata tables that a pending instant has held back",
+    "table",
+)
 METADATA_FAILURES: Final = _counter(
     "rli.metadata.failures",
     "{failure}",

@@ -229,6 +229,11 @@ def write_and_measure(folder: Path) -> None:
     assert after["rli.write.duration", "upsert"] == 2
     assert after["rli.store.keys", "memory", "put"] == 4
     assert {name for name, *_ in after} <= METRICS.keys()
+    table = create_table(folder / "held", record_key="id", partition_by="city", ordering="ts", metadata=["files"])
+    table.upsert(BEFORE)
+    Path(table.location, ".hoodie/20200101000000000.commit.requested").touch()
+    table.metadata.compact()
+    assert measured(reader)["rli.metadata.held_back", table.location] == 1
 
 
 def measure_lag(folder: Path) -> None:
