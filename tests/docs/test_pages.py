@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.children import start_child
 from tests.support.documents import run_page, run_page_in
+from tests.support.soak import EVERY_POINT
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -46,7 +47,9 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("page", [_marked(page) for page in PAGES])
 def test_pages_keep_their_promises(page: Path, folder: Path) -> None:
     assert run_page(page) == []
-    _run_again(page, folder)
+    # Those of Spark take long.
+    if EVERY_POINT or not _in_spark(page):
+        _run_again(page, folder)
 
 
 def _run_again(page: Path, folder: Path) -> None:

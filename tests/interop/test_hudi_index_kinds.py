@@ -35,7 +35,7 @@ KINDS: Final = [
 @pytest.mark.parametrize(
     ("engine", "url", "hudi_type"),
     in_ci(
-        [(NEWEST, *KINDS[1]), (NEWEST, *KINDS[2]), (NEWEST, *KINDS[4]), ("1.0.2", *KINDS[4])],
+        [(NEWEST, *KINDS[1]), (NEWEST, *KINDS[4]), ("1.0.2", *KINDS[4])],
         of=[(version, *kind) for version in (NEWEST, "1.0.2") for kind in KINDS],
     ),
     indirect=["engine"],
