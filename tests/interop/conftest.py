@@ -12,6 +12,7 @@ Which versions a test of Hudi runs with: those whose format or code differs in w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,9 +26,9 @@ __all__ = ["tmp_path", "tmp_path_factory"]
 @pytest.fixture(scope="session", params=HUDI_VERSIONS)
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiEngine]:
     """Hudi in every version; a test that names some (``with_hudi``) gets these."""
-    class_path = None
+    class_path = list[Path]()
     if request.param == LAST_WITH_HBASE:
-        class_path = tmp_path_factory.mktemp("class-path")
-        write_client_settings(class_path)
-    with HudiEngine(request.param, class_path) as started:
+        class_path.append(tmp_path_factory.mktemp("class-path"))
+        write_client_settings(*class_path)
+    with HudiEngine(request.param, *class_path) as started:
         yield started

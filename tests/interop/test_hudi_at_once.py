@@ -6,15 +6,19 @@ import os
 import random
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.support.at_once import Outcome, Run, Scene, as_table, first_rows, require_serial
+from tests.support.at_once import Run, Scene, as_table, first_rows
+from tests.support.at_once_checks import Outcome, require_serial
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import NEWEST, newest_only
-from tests.support.soak import cases, in_ci
+from tests.support.object_store import running_object_store
+from tests.support.s3a import place_in_s3
+from tests.support.soak import EVERY_POINT, cases
 from tests.support.zookeeper import running_zookeeper
 
 pytestmark = [
@@ -48,8 +52,10 @@ _BUCKETS: Final = Scene(
 )
 _ZOOKEEPER: Final = "zookeeper://"
 """The lock of scenes with one in ZooKeeper; their servers are not known yet."""
+
+_STORAGE: Final = "storage"
+"""The lock of scenes whose tables are in S3; their servers are not known yet."""
 SCENES: Final = {
-    "alone": Scene(),
     "services": Scene(has_services=True, has_deaths=True),
     "metadata": Scene(metadata=_FILES, has_services=True, has_deaths=True),
     "record index": Scene(metadata=_RECORDS, hudi_index="RECORD_INDEX", has_services=True, has_deaths=True),
@@ -59,6 +65,7 @@ SCENES: Final = {
     "buckets": _BUCKETS,
     "spark": Scene(has_spark=True, has_services=True, has_deaths=True),
     "zookeeper": Scene(lock=_ZOOKEEPER, has_services=True, has_deaths=True),
+    "storage": Scene(lock=_STORAGE, has_services=True, has_deaths=True),
     "two versions": Scene(hudi=(NEWEST, "1.0.2"), has_services=True, has_deaths=True),
     "old version": Scene(hudi=("0.15.0",), lock=_ZOOKEEPER, has_services=True, has_deaths=True),
     "merge on read": Scene(has_logs=True, has_services=True, has_deaths=True),
@@ -85,28 +92,36 @@ SCENES: Final = {
         has_deaths=True,
     ),
     "version 9, buckets, zookeeper": replace(_BUCKETS, version=9, lock=_ZOOKEEPER),
+    "version 9, merge on read, buckets, storage": replace(_BUCKETS, version=9, has_logs=True, lock=_STORAGE),
     "version 9, merge on read": Scene(version=9, has_logs=True, has_services=True, has_deaths=True),
     "version 9, merge on read, buckets, spark": replace(_BUCKETS, version=9, has_logs=True, has_spark=True),
 }
-"""Each pair of a lock, an index of Hudi, a version of the table and an engine of rli is in one of them at least; the lock in a storage is in none."""
+"""Each pair of a lock, an index of Hudi, a version of the table and an engine of rli is in one of them at least."""
 
 
 def run_scene(scene: Scene, engines: list[HudiEngine], folder: Path, writes: int, seconds: float) -> None:
     print(f"RLI_HISTORY_SEED={SEED}")  # noqa: T201  (shown when the test fails)
-    table, first = scene.create(folder), first_rows(len(engines))
+    table, place, first = scene.create(folder), scene.place_in(folder), first_rows(len(engines))
     table.upsert(as_table(first))
     if scene.metadata and not table.metadata.status().partitions:
         table.metadata.enable(scene.metadata)
-    run = Run(scene, table, folder, random.Random(SEED), writes, seconds)
+    run = Run(scene, place, folder, random.Random(SEED), writes, seconds)
     batches = run.go(engines)
+    print(run.summary(batches))  # noqa: T201  (with -s, of each history)
     for seen in run.seen:
         seen.require_whole(batches)
-    committed = {one.rows[-1]["id"][:4] for one in batches if one.outcome is Outcome.COMMITTED}
+    committed = {one.own[:4] for one in batches if one.outcome is Outcome.COMMITTED}
     assert "hudi" in committed, "Hudi committed nothing"
     with ExitStack() as stack:
         # A death may have taken the first ones.
-        reader = stack.enter_context(HudiEngine(NEWEST)) if scene.has_deaths else engines[0]
-        standing = require_serial(table, first, batches, reader)
+        reader = stack.enter_context(scene.start(NEWEST)) if scene.has_deaths else engines[0]
+        readers = {
+            "Hudi": partial(reader.read, place.hudi_location),
+            "Hudi without the metadata table": partial(
+                reader.read, place.hudi_location, {"hoodie.metadata.enable": "false"}
+            ),
+        }
+        standing = require_serial(table, first, batches, readers)
     if not scene.has_services:
         instants = [instant.time for instant in table.timeline() if instant.is_completed and instant.is_write]
         assert len(instants) == 1 + len(standing)
@@ -114,16 +129,27 @@ def run_scene(scene: Scene, engines: list[HudiEngine], folder: Path, writes: int
     table.close()
 
 
-@pytest.mark.parametrize("scene", in_ci(["alone"], of=SCENES))
+def with_servers(scene: Scene, stack: ExitStack, folder: Path) -> Scene:
+    """The scene, with the servers that its lock needs."""
+    if scene.lock == _ZOOKEEPER:
+        server = stack.enter_context(running_zookeeper(folder))
+        return replace(scene, lock=f"zookeeper://{server}/hudi/at-once?key=trips")
+    if scene.lock == _STORAGE:
+        (folder / "class-path").mkdir()
+        store = stack.enter_context(running_object_store(folder))
+        return replace(scene, place=place_in_s3(store, folder / "class-path"))
+    return scene
+
+
 @newest_only
-def test_nothing_is_lost_or_doubled(engine: HudiEngine, scene: str, tmp_path: Path) -> None:
-    found = SCENES[scene]
-    if not found.has_deaths:
-        run_scene(found, [engine], tmp_path, cases(WRITES_OF_HUDI), float("inf"))
-        return
+def test_nothing_is_lost_or_doubled(engine: HudiEngine, tmp_path: Path) -> None:
+    run_scene(Scene(), [engine], tmp_path, cases(WRITES_OF_HUDI), float("inf"))
+
+
+@pytest.mark.skipif(not EVERY_POINT, reason="takes minutes, in `make soak` alone")
+@pytest.mark.parametrize("scene", SCENES)
+def test_deaths_lose_nothing(scene: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        if found.lock == _ZOOKEEPER:
-            server = stack.enter_context(running_zookeeper(tmp_path))
-            found = replace(found, lock=f"zookeeper://{server}/hudi/at-once?key=trips")
-        engines = [stack.enter_context(HudiEngine(version)) for version in found.hudi]
+        found = with_servers(SCENES[scene], stack, tmp_path)
+        engines = [stack.enter_context(found.start(version)) for version in found.hudi]
         run_scene(found, engines, tmp_path, 1 << 30, SECONDS_IN_SOAK)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import count, cycle
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Timer
 from types import MappingProxyType
@@ -26,16 +26,15 @@ import rli_spark
 from rli import CommitResult, ConflictError, LeaseLostError, Step, Table, create_table, open_table
 from rli.errors import LeaseBusyError
 from rli.hudi.lock_settings import lock_properties
-from tests.support.children import pipe, start_child
+from tests.support.at_once_checks import Outcome, Seen, Written
+from tests.support.children import pipe, resume_after, start_child
 from tests.support.histories import SCHEMA, Layout, Row, trip
 from tests.support.hudi import HUDI_VERSIONS, HudiEngine, HudiError
 from tests.support.hudi_locks import FILE_LOCK
 from tests.support.hudi_options import write_options
 from tests.support.hudi_rs import read_with_hudi_rs
-from tests.support.meta_columns import without_meta_columns
-from tests.support.rows import sorted_rows
 from tests.support.spark import spark_session
-from tests.support.tables import turn_into_version_8, turn_into_version_9
+from tests.support.tables import change_properties, turn_into_version_8, turn_into_version_9
 
 BY_CITY: Final = Layout(partition_by=("city",))
 SHARED_CITIES: Final = ("Oslo", "Rome", "Lima")
@@ -44,15 +43,26 @@ BATCHES_BEFORE_DEATH: Final = 2
 READ_EVERY: Final = 1.0
 """Seconds."""
 
+SERVICES_OF_WRITES: Final = 0.1
+"""Of all writes of rli. After more, hardly a write of Hudi would commit: one of rli's rewrites comes in between."""
+
+PAUSES_OF_STEPS: Final = 0.03
+"""Of all steps of writes of rli."""
+
+READS_OF_HUDI: Final = 0.25
+"""Of Hudi's writers, in which it reads after the write."""
+
 KILLED_AT: Final = (Step.REQUESTED, Step.WRITTEN, Step.LEASED, Step.PROMOTED, Step.PUBLISHED)
 # Hudi leaves a commit out of the metadata table if it wants to build a partition while others write.
 _WITH_METADATA: Final = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "false"}
 _WITHOUT_METADATA: Final = {"hoodie.metadata.enable": "false"}
 _WITHOUT_SERVICES: Final = {"hoodie.keep.min.commits": "1000", "hoodie.keep.max.commits": "1100"}
+# A clean counts commits from their beginning, and a write of Hudi lasts for many commits of rli. If fewer were retained, the clean
+# after the write would remove at once what the write has replaced, and no index could compare the two.
 _WITH_SERVICES: Final = {
-    "hoodie.clean.commits.retained": "6",
-    "hoodie.keep.min.commits": "8",
-    "hoodie.keep.max.commits": "11",
+    "hoodie.clean.commits.retained": "60",
+    "hoodie.keep.min.commits": "64",
+    "hoodie.keep.max.commits": "72",
     "hoodie.metadata.compact.max.delta.commits": "4",
 }
 _CLUSTERING: Final = {
@@ -66,32 +76,35 @@ _REFUSALS: Final = ("HoodieWriteConflictException", "HoodieClusteringUpdateExcep
 """Errors by which Hudi says that others were first."""
 
 
-Reader = Callable[[str], pa.Table | None]
-"""Reads a table by its location; None if it could not."""
-
-
-class Outcome(Enum):
-    """Of a write."""
-
-    COMMITTED = "committed"
-    REFUSED = "refused"
-
-
 @dataclass(frozen=True)
-class Written:
-    """The outcome of a writer's batch.
+class Place:
+    """Where a table lies.
 
     Attributes:
-        rows: of the batch; the last one is of a key that no other batch has.
-        outcome: what the writer said in the end; None if it was killed, or failed in a way that leaves the outcome open.
-        instant: of the commit, of a writer of rli.
-        error: what the writer said if it did not commit.
+        location: of the table, for rli.
+        hudi_location: for Hudi.
+        storage_options: of rli.
+        hudi_options: more options of Hudi's writers.
+        properties: more properties of the table.
+        class_path: what Hudi needs to reach the place.
+        longest_pause: of a process of rli, in seconds.
     """
 
-    rows: list[Row]
-    outcome: Outcome | None = None
-    instant: str | None = None
-    error: str = ""
+    location: str
+    hudi_location: str
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    hudi_options: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    class_path: tuple[Path, ...] = ()
+    longest_pause: float = 10.0
+
+    def open(self) -> Table:
+        """The table, opened once more."""
+        return open_table(self.location, storage_options=self.storage_options)
+
+
+Reader = Callable[[Place], pa.Table | None]
+"""Reads a table at its place; None if it could not."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +123,7 @@ class Scene:
         has_deaths: whether Hudi's writers are paused, and the only one of them killed, too.
         has_spark: whether one of the processes of rli writes frames of Spark.
         options: more options of Hudi's writers.
+        place: of the table; None for a folder on this machine.
     """
 
     hudi: tuple[str, ...] = HUDI_VERSIONS[:1]
@@ -123,11 +137,13 @@ class Scene:
     has_deaths: bool = False
     has_spark: bool = False
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    place: Place | None = None
 
     def create(self, folder: Path) -> Table:
         """The table, without records."""
+        place = self.place_in(folder)
         table = create_table(
-            folder / "trips",
+            place.location,
             record_key="id",
             partition_by="city",
             ordering="ts",
@@ -136,10 +152,20 @@ class Scene:
             table_type="merge_on_read" if self.has_logs else "copy_on_write",
             maintenance=False,
             metadata=[*self.metadata] if self.metadata and self.version == 6 else "none",
+            storage_options=place.storage_options,
         )
+        change_properties(table, place.properties)
         if self.version != 6:
             {8: turn_into_version_8, 9: turn_into_version_9}[self.version](table)
         return table
+
+    def place_in(self, folder: Path) -> Place:
+        """Where the table lies if a folder of this machine is at hand."""
+        return self.place or Place(str(folder / "trips"), str(folder / "trips"))
+
+    def start(self, version: str) -> HudiEngine:
+        """A Hudi that reaches the table."""
+        return HudiEngine(version, *(self.place.class_path if self.place else ()))
 
     @property
     def rewrite(self) -> Callable[[Table], object]:
@@ -151,11 +177,13 @@ class Scene:
         """Readers that need no JVM, each by its name."""
         readers: dict[str, Reader] = {"rli": _read_with_rli}
         # hudi-rs passes over log files of a pending compaction in version 6.
-        return readers if self.has_logs else {**readers, "hudi-rs": _read_with_hudi_rs}
+        return readers if self.has_logs or self.place else {**readers, "hudi-rs": _read_with_hudi_rs}
 
     def options_of(self, engine: HudiEngine) -> dict[str, str]:
         """The options of a writer of Hudi."""
         chosen = {**write_options(engine, BY_CITY, index=self.hudi_index), **FILE_LOCK, **lock_properties(self.lock)}
+        if self.place:
+            chosen |= {**self.place.properties, **self.place.hudi_options}
         if self.version != 6:
             chosen |= {"hoodie.write.table.version": str(self.version)}
         if self.has_logs:
@@ -169,10 +197,10 @@ class Scene:
         return {**chosen, **_WITH_SERVICES, **rewrites, **self.options}
 
 
-def _read_with_hudi_rs(location: str) -> pa.Table | None:
+def _read_with_hudi_rs(place: Place) -> pa.Table | None:
     """The rows, or None: hudi-rs fails if it meets a file that Hudi is about to write, or one that a clean has removed."""
     try:
-        return read_with_hudi_rs(location)
+        return read_with_hudi_rs(place.location)
     except Exception as error:
         # The package does not export the class.
         if type(error).__name__ != "HudiCoreError":
@@ -184,8 +212,8 @@ def _leave(table: Table) -> None:
     """Do nothing."""
 
 
-def _read_with_rli(location: str) -> pa.Table:
-    with open_table(location) as table:
+def _read_with_rli(place: Place) -> pa.Table:
+    with place.open() as table:
         return table.read(["id", "ts"])
 
 
@@ -201,6 +229,7 @@ class RliWriter:
         most_seconds: the longest pause between two batches.
         by_spark: whether it writes frames of Spark.
         rewrite: how it puts files of the table together.
+        longest_pause: in the middle of a write, in seconds; 0 for none.
     """
 
     name: str
@@ -210,6 +239,20 @@ class RliWriter:
     most_seconds: float = 0.6
     by_spark: bool = False
     rewrite: Callable[[Table], object] = Table.cluster
+    longest_pause: float = 0.0
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a process of rli does besides a write.
+
+    Attributes:
+        name: of it.
+        seconds: for which the process has stopped itself.
+    """
+
+    name: str
+    seconds: float = 0.0
 
 
 def batch(writer: str, number: int, source: random.Random) -> list[Row]:
@@ -228,14 +271,17 @@ def as_table(rows: Iterable[Row]) -> pa.Table:
     return pa.Table.from_pylist([*rows], SCHEMA)
 
 
-def write_with_rli(location: str, writer: RliWriter, end: Path, sender: Connection) -> None:
+def write_with_rli(place: Place, writer: RliWriter, end: Path, sender: Connection) -> None:
     """Write until the file of the end is there, or to the death; sends each batch before it is written, and after."""
-    table, source, number = open_table(location), random.Random(writer.seed), 0
+    table, source, number = place.open(), random.Random(writer.seed), 0
     upsert = _upsert_by_spark(table) if writer.by_spark else table.upsert
 
-    def die(step: Step) -> None:
+    def disturb(step: Step) -> None:
         if step is writer.killed_at and number >= BATCHES_BEFORE_DEATH:
             os.kill(os.getpid(), signal.SIGKILL)
+        if writer.longest_pause and source.random() < PAUSES_OF_STEPS:
+            sender.send(Note("paused", source.choice([1.0, 3.0, writer.longest_pause])))
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     for number in count():
         if end.exists() and writer.killed_at is None:
@@ -243,13 +289,13 @@ def write_with_rli(location: str, writer: RliWriter, end: Path, sender: Connecti
         rows = batch(writer.name, number, source)
         sender.send(Written(rows))
         try:
-            result = upsert(as_table(rows), on_step=die)
+            result = upsert(as_table(rows), on_step=disturb)
         except (ConflictError, LeaseLostError, LeaseBusyError) as error:
             sender.send(Written(rows, Outcome.REFUSED, error=f"{type(error).__name__}: {error}"))
         else:
-            sender.send(Written(rows, Outcome.COMMITTED, result.instant))
-        if writer.has_services and source.random() < 0.2:
-            _serve(table, source, writer.rewrite)
+            sender.send(Written(rows, Outcome.COMMITTED, result.instant, result.conflicts))
+        if writer.has_services and source.random() < SERVICES_OF_WRITES:
+            sender.send(Note(_serve(table, source, writer.rewrite)))
         time.sleep(source.uniform(0.1, writer.most_seconds))
     sender.close()
 
@@ -264,7 +310,8 @@ def _upsert_by_spark(table: Table) -> Callable[..., CommitResult]:
     return upsert
 
 
-def _serve(table: Table, source: random.Random, rewrite: Callable[[Table], object]) -> None:
+def _serve(table: Table, source: random.Random, rewrite: Callable[[Table], object]) -> str:
+    """Run a service; the name of the note about it."""
     try:
         match source.choice(["clean", "archive", "rewrite", "compact"]):
             case "clean":
@@ -276,54 +323,41 @@ def _serve(table: Table, source: random.Random, rewrite: Callable[[Table], objec
             case _ if table.metadata.status().partitions:
                 table.metadata.compact()
     except (ConflictError, LeaseLostError, LeaseBusyError):
-        return
+        return "service refused"
+    return "service"
 
 
-def batches_of(receiver: Connection) -> list[Written]:
-    """What a process has sent until its end: each batch once."""
+def heard_of(child: BaseProcess, receiver: Connection, told: Counter[str]) -> list[Written]:
+    """What a process has sent until its end: each batch once; lets the process go on where it has stopped itself.
+
+    Args:
+        child: the process.
+        receiver: from it.
+        told: counts its notes.
+    """
     sent: dict[int, Written] = {}
     try:
         while True:
-            written = receiver.recv()
-            sent[written.rows[0]["ts"]] = written
+            match receiver.recv():
+                case Written() as written:
+                    sent[written.rows[0]["ts"]] = written
+                case Note(name, seconds):
+                    told[name] += 1
+                    if seconds:
+                        resume_after(child, seconds)
     except EOFError:
         return [*sent.values()]
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What a reader saw of a table while others wrote it.
-
-    Attributes:
-        reader: its name.
-        versions: key → ordering value of each record.
-    """
-
-    reader: str
-    versions: Mapping[str, int]
-
-    def require_whole(self, batches: Iterable[Written]) -> None:
-        """Raise ``AssertionError`` if it saw a part of a batch."""
-        for one in batches:
-            own, ts = one.rows[-1]["id"], one.rows[-1]["ts"]
-            if own in self.versions:
-                older = [row["id"] for row in one.rows if self.versions.get(row["id"], 0) < ts]
-                assert older == [], f"{self.reader} saw a part of a batch"
-            else:
-                part = [row["id"] for row in one.rows if self.versions.get(row["id"]) == ts]
-                assert part == [], f"{self.reader} saw a part of a batch"
-
-
-def read_until(end: Path, location: str, readers: Mapping[str, Reader]) -> list[Seen]:
+def read_until(end: Path, place: Place, readers: Mapping[str, Reader]) -> list[Seen]:
     """Read a table with one reader after the other, until the file of the end is there."""
     seen = list[Seen]()
     for name in cycle(readers):
         if end.exists():
             return seen
-        found = readers[name](location)
+        found = readers[name](place)
         if found is not None:
-            seen.append(Seen(name, dict(zip(found["id"].to_pylist(), found["ts"].to_pylist(), strict=True))))
-            assert len(seen[-1].versions) == len(found), f"{name} saw a key twice"
+            seen.append(Seen.of(name, found))
         time.sleep(READ_EVERY)
     return seen
 
@@ -335,40 +369,64 @@ class HudiWriter:
         name: of the writer, and of its own partition.
         engine: the first one; the caller closes it.
         scene: of the table.
-        table: the table.
+        place: of the table.
         source: of its batches, and of its deaths.
     """
 
-    def __init__(self, name: str, engine: HudiEngine, scene: Scene, table: Table, source: random.Random) -> None:
+    def __init__(self, name: str, engine: HudiEngine, scene: Scene, place: Place, source: random.Random) -> None:
         self._name = name
         self._engine = engine
         self._scene = scene
-        self._table = table
+        self._place = place
         self._source = source
         self.written: list[Written] = []
+        self.seen: list[Seen] = []
+        self.told: Counter[str] = Counter()
+        self._lasted = 6.0
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether one of its batches is in the table for certain."""
+        return any(one.outcome is Outcome.COMMITTED for one in self.written)
 
     def write(self, number: int) -> None:
         """Write one batch."""
-        rows = batch(self._name, number, self._source)
+        rows, began = batch(self._name, number, self._source), time.monotonic()
         # With others at work, nobody could tell whose lock is left.
         may_die = self._scene.has_deaths and len(self._scene.hudi) == 1
         is_killed = may_die and number > BATCHES_BEFORE_DEATH and self._source.random() < 0.12
         with self._disturbed(is_killed=is_killed):
             try:
-                self._engine.write(self._table.location, as_table(rows), self._scene.options_of(self._engine))
+                self._engine.write(self._place.hudi_location, as_table(rows), self._scene.options_of(self._engine))
             except HudiError as error:
                 self.written.append(_failed(rows, str(error)))
             else:
                 self.written.append(Written(rows, Outcome.COMMITTED))
+        self._lasted = time.monotonic() - began
         if is_killed:
             # A death may come when the write was over.
             self._engine.kill()
             self._remove_lock()
-            self._engine = HudiEngine(self._engine.version)
+            self._engine = self._scene.start(self._engine.version)
+        elif self._source.random() < READS_OF_HUDI:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            found = self._engine.read(self._place.hudi_location)
+        except HudiError as error:
+            # A clean or a rewrite has removed a file between the look at the timeline and the read.
+            if "FileNotFound" not in str(error):
+                raise
+            self.told["failed reads"] += 1
+        else:
+            self.seen.append(Seen.of(f"Hudi {self._engine.version}", found))
 
     def _remove_lock(self) -> None:
-        """Remove the lock of the killed engine, as an operator does: it does not expire, as a commit may take long."""
-        lock = Path(self._table.location, ".hoodie/lock")
+        """Remove the lock file of the killed engine, as an operator does: it does not expire, as a commit may take long."""
+        if self._scene.lock != "filesystem":
+            return
+        lock = Path(self._place.location, ".hoodie/lock")
         with suppress(FileNotFoundError):
             # The file of a process of rli has a content.
             if not lock.read_bytes():
@@ -379,9 +437,11 @@ class HudiWriter:
         """Kill the engine, or pause it for a while, at a random moment of a write."""
         engine, source, timers = self._engine, self._source, list[Timer]()
         if is_killed:
-            timers.append(Timer(source.uniform(0.5, 6), engine.kill))
+            self.told["killed"] += 1
+            timers.append(Timer(source.uniform(0.5, self._lasted), engine.kill))
         elif self._scene.has_deaths and source.random() < 0.2:
-            begin = source.uniform(0.5, 6)
+            self.told["paused"] += 1
+            begin = source.uniform(0.5, self._lasted)
             timers += [Timer(begin, engine.pause), Timer(begin + source.uniform(1, 10), engine.resume)]
         for timer in timers:
             timer.start()
@@ -408,27 +468,31 @@ class Run:
 
     Attributes:
         scene: the scene.
-        table: its table.
+        place: of its table.
         folder: for the file that ends the processes of rli.
         source: of all choices.
         writes: of each writer of Hudi.
-        seconds: after which no writer of Hudi begins another write.
+        seconds: from its first commit, after which a writer of Hudi begins no other write.
         seen: gets what readers saw meanwhile.
+        told: gets how often each side was killed, paused, and so on.
+        lasted: gets for how many seconds writers were at work.
     """
 
     scene: Scene
-    table: Table
+    place: Place
     folder: Path
     source: random.Random
     writes: int
     seconds: float = float("inf")
     seen: list[Seen] = field(default_factory=list)
+    told: dict[str, Counter[str]] = field(default_factory=lambda: {"hudi": Counter(), "rli": Counter()})
+    lasted: float = 0.0
 
     def go(self, engines: Iterable[HudiEngine]) -> list[Written]:
         """All batches of all writers, in no order; one process of rli is killed on its way, and another one takes its place."""
-        end = self.folder / "end"
+        end, began = self.folder / "end", time.monotonic()
         with ThreadPoolExecutor() as threads:
-            reading = threads.submit(read_until, end, self.table.location, self.scene.readers)
+            reading = threads.submit(read_until, end, self.place, self.scene.readers)
             works = [threads.submit(self._with_deaths, end), threads.submit(self._of_process, "second", end, None)]
             hudi = [
                 threads.submit(self._of_hudi, f"hudi{number}", engine, random.Random(self.source.random()))
@@ -438,8 +502,19 @@ class Run:
                 theirs = [written for work in hudi for written in work.result()]
             finally:
                 end.touch()
+            self.lasted = time.monotonic() - began
             self.seen += reading.result()
             return [*theirs, *(written for work in works for written in work.result())]
+
+    def summary(self, batches: Iterable[Written]) -> str:
+        """How many writes each side made, and what befell them."""
+        for one in batches:
+            told = self.told["hudi" if one.own.startswith("hudi") else "rli"]
+            told[one.outcome.value if one.outcome else "open"] += 1
+            told["conflicts"] += one.conflicts
+        reads = Counter(seen.reader for seen in self.seen)
+        counts = (f"{name}: {dict(counts)}" for name, counts in {**self.told, "reads": reads}.items())
+        return "; ".join([f"{self.lasted:.0f} s", *counts])
 
     def _with_deaths(self, end: Path) -> list[Written]:
         written = self._of_process("killed", end, self.source.choice(KILLED_AT))
@@ -448,37 +523,40 @@ class Run:
         return [*written, *self._of_process("third", end, None)]
 
     def _of_process(self, name: str, end: Path, killed_at: Step | None) -> list[Written]:
-        # Writers of Hudi are slow, and are to have their turns.
-        most_seconds = 12.0 if self.scene.has_deaths else 0.6
-        by_spark = self.scene.has_spark and killed_at is None
         writer = RliWriter(
             name,
             self.source.randrange(1 << 32),
             killed_at,
             self.scene.has_services,
-            most_seconds,
-            by_spark,
-            self.scene.rewrite,
+            # Writers of Hudi are slow, and are to have their turns.
+            most_seconds=12.0 if self.scene.has_deaths else 0.6,
+            by_spark=self.scene.has_spark and killed_at is None,
+            rewrite=self.scene.rewrite,
+            longest_pause=self.place.longest_pause if self.scene.has_deaths else 0.0,
         )
         receiver, sender = pipe()
-        child = start_child(write_with_rli, self.table.location, writer, end, sender)
+        child = start_child(write_with_rli, self.place, writer, end, sender)
         sender.close()
-        batches = batches_of(receiver)
+        batches = heard_of(child, receiver, self.told["rli"])
         child.join()
         assert child.exitcode == (0 if killed_at is None else -signal.SIGKILL)
+        self.told["rli"]["killed"] += killed_at is not None
         return batches
 
     def _of_hudi(self, name: str, engine: HudiEngine, source: random.Random) -> list[Written]:
-        writer, until = HudiWriter(name, engine, self.scene, self.table, source), float("inf")
+        writer, until = HudiWriter(name, engine, self.scene, self.place, source), float("inf")
         try:
             for number in range(self.writes):
                 if time.monotonic() >= until:
                     break
                 writer.write(number)
-                # The first write takes long: a JVM has its classes to load.
-                until = min(until, time.monotonic() + self.seconds)
+                # The first writes take long: a JVM has its classes to load.
+                if writer.has_committed:
+                    until = min(until, time.monotonic() + self.seconds)
         finally:
             writer.close(engine)
+        self.seen += writer.seen
+        self.told["hudi"] += writer.told
         return writer.written
 
 
@@ -486,34 +564,3 @@ def first_rows(hudi: int) -> list[Row]:
     """The records that the table holds before the writers begin."""
     cities = (*SHARED_CITIES, "killed", "second", "third", *(f"hudi{number}" for number in range(hudi)))
     return [trip(f"{city} {key}", city=city) for city in cities for key in range(KEYS_OF_A_CITY)]
-
-
-def require_serial(table: Table, first: list[Row], batches: list[Written], reader: HudiEngine) -> list[Written]:
-    """Each batch stands as a whole and once, or not at all, as its writer said; returns those that stand.
-
-    Raises:
-        AssertionError: a commit is lost, doubled or mixed, or metadata table, index and readers do not agree.
-    """
-    found = table.read()
-    held = Counter(row["id"] for row in found.to_pylist())
-    own = {id(one): one.rows[-1]["id"] for one in batches}
-    lost = [one for one in batches if one.outcome is Outcome.COMMITTED and own[id(one)] not in held]
-    assert lost == [], "acknowledged commits are lost"
-    undead = [one for one in batches if one.outcome is Outcome.REFUSED and own[id(one)] in held]
-    assert undead == [], "refused writes are in the table"
-    # The batch of a writer that was killed stands as a whole or not at all; its own new record tells.
-    standing = [one for one in batches if own[id(one)] in held]
-    newest: dict[str, Row] = {}
-    for row in sorted([*first, *(row for one in standing for row in one.rows)], key=lambda row: row["ts"]):
-        newest[row["id"]] = row
-    assert sorted_rows(found) == sorted_rows(newest.values())
-    for options in ({}, {"hoodie.metadata.enable": "false"}):
-        assert sorted_rows(without_meta_columns(reader.read(table.location, options))) == sorted_rows(newest.values())
-    acknowledged = Counter(one.instant for one in standing if one.instant is not None)
-    assert max(acknowledged.values(), default=1) == 1
-    report = table.verify_index()
-    assert report.agrees, report
-    assert report.records == len(newest)
-    if table.metadata.status().partitions:
-        assert table.metadata.verify() == ()
-    return standing

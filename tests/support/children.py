@@ -52,9 +52,7 @@ def stopping(work: Callable[..., None], *arguments: object) -> Iterator[Paused]:
     """
     receiver, sender = pipe()
     child = start_child(work, *arguments, sender)
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-        assert time.monotonic() < deadline, "the process does not stop"
+    _await_stop(child)
     found = Paused()
     try:
         yield found
@@ -63,6 +61,19 @@ def stopping(work: Callable[..., None], *arguments: object) -> Iterator[Paused]:
     assert receiver.poll(_DEADLINE_SECONDS), "the process does not end"
     found.outcome = receiver.recv()
     child.join()
+
+
+def resume_after(child: BaseProcess, seconds: float) -> None:
+    """Let a process that stops itself go on after so many seconds."""
+    _await_stop(child)
+    time.sleep(seconds)
+    os.kill(child.pid or 0, signal.SIGCONT)
+
+
+def _await_stop(child: BaseProcess) -> None:
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < deadline, "the process does not stop"
 
 
 def pipe() -> tuple[Connection, Connection]:

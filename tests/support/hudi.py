@@ -50,14 +50,13 @@ class HudiEngine:
 
     Args:
         version: of Hudi.
-        class_path: a folder whose files win over those of the same name in Hudi's bundle.
+        class_path: folders and jars whose files win over those of the same name in Hudi's bundle.
     """
 
-    def __init__(self, version: str, class_path: Path | None = None) -> None:
+    def __init__(self, version: str, *class_path: Path) -> None:
         self.version = version
         self._exchange = TemporaryDirectory(prefix="hudi-exchange-")
-        arguments = [version, *([str(class_path)] if class_path else [])]
-        self._process = OrderedProcess("tests.support.hudi_worker", arguments, REPOSITORY)
+        self._process = OrderedProcess("tests.support.hudi_worker", [version, *map(str, class_path)], REPOSITORY)
 
     def read(
         self,

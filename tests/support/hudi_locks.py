@@ -101,13 +101,17 @@ class HudiJvm:
         )
         return HudiLock(jvm, getattr(jvm.org.apache.hudi.client.transaction.lock, provider)(settings, hadoop))
 
-    def compile_client_of_s3(self) -> None:
-        """Let the JVM have a client of S3 for ``StorageBasedLockProvider``."""
+    def compile_client_of_s3(self, folder: Path | None = None) -> None:
+        """Let JVMs have a client of S3 for ``StorageBasedLockProvider``.
+
+        Args:
+            folder: of their class path; by default the one of this JVM.
+        """
         jvm: Any = self._gateway.jvm
         compiler = jvm.org.codehaus.janino.CompilerFactory().newCompiler()
         compiler.setSourceVersion(_JAVA_VERSION)
         compiler.setTargetVersion(_JAVA_VERSION)
-        compiler.setDestinationDirectory(jvm.java.io.File(self._classes.name), False)  # noqa: FBT003  (of Java)
+        compiler.setDestinationDirectory(jvm.java.io.File(str(folder or self._classes.name)), False)  # noqa: FBT003  (of Java)
         files = self._gateway.new_array(jvm.java.io.File, 1)
         files[0] = jvm.java.io.File(str(_CLIENT_OF_S3))
         assert compiler.compile(files)

@@ -49,22 +49,19 @@ HUDI_SETTINGS = {
 }
 
 
-def spark_session(
-    hudi_version: str | None = None, class_path: Path | None = None, *, packages: Sequence[str] = ()
-) -> SparkSession:
+def spark_session(hudi_version: str | None = None, *class_path: Path, packages: Sequence[str] = ()) -> SparkSession:
     """The session of this process, on two threads and in UTC.
 
     Args:
         hudi_version: puts this release of Apache Hudi on the class path, fetched as a Spark package at the first
             use on a machine. Needs PySpark 3.5. A JVM keeps the class path it was started with, so one process
             uses one version only; ``tests.support.hudi`` gives each version a process of its own.
-        class_path: a folder whose files win over those of the same name in Hudi's bundle.
+        class_path: folders and jars whose files win over those of the same name in Hudi's bundle.
         packages: that are put on the class path too, fetched likewise.
     """
     prepare_workers()
     settings = dict(_SETTINGS)
-    class_paths = [] if class_path is None else [str(class_path)]
-    class_paths += [str(jar_of(package)) for package in packages]
+    class_paths = [*map(str, class_path), *(str(jar_of(package)) for package in packages)]
     if hudi_version is not None:
         settings |= HUDI_SETTINGS
         # Hudi's bloom index by the metadata table sends its view of files to tasks, with the locks in it.

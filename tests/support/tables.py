@@ -57,12 +57,16 @@ def commit_version(table: Table, version: int) -> str:
     return table.upsert(records(*rows)).instant or ""
 
 
+def change_properties(table: Table, changes: Mapping[str, str | None]) -> None:
+    """Give properties of a table other values; None where a property goes."""
+    definition = opened_table(table).definition.reloaded()
+    save_properties(definition.storage, definition.properties.changed(changes))
+
+
 def turn_into_version_8(table: Table) -> None:
     """Make an empty table one of version 8, as Hudi 1.0 does."""
     assert table.timeline() == ()
-    definition = opened_table(table).definition.reloaded()
-    changes = {Key.VERSION: "8", Key.LAYOUT_VERSION: "2", Key.MERGE_MODE: "EVENT_TIME_ORDERING"}
-    save_properties(definition.storage, definition.properties.changed(changes))
+    change_properties(table, {Key.VERSION: "8", Key.LAYOUT_VERSION: "2", Key.MERGE_MODE: "EVENT_TIME_ORDERING"})
 
 
 def turn_into_version_9(table: Table) -> None:
