@@ -21,7 +21,7 @@ from rli.hudi.hfile.cells import CELLS
 from rli.hudi.log_file.avro_block import avro_block, avro_records
 from rli.hudi.log_file.delete_block import delete_block, deletes
 from rli.hudi.log_file.delete_records import deleted_records
-from rli.hudi.log_file.hfile_block import hfile_block, hfile_of
+from rli.hudi.log_file.hfile_block import hfile_blocks, hfile_of
 from rli.hudi.log_file.reader import LogBlock, LogFileReader
 
 _INSTANT: Final = "20250102030405006"
@@ -37,7 +37,9 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     cells = pa.record_batch([keys.cast(pa.binary()).sort(), pa.repeat(pa.scalar(b"v" * 20), count)], schema=CELLS)
     deleted = deletes(keys, "record_index")
     return [
-        *_beside_plain(folder, "HFile block", count, lambda: hfile_block(_INSTANT, [cells], "{}"), _read_cells),
+        *_beside_plain(
+            folder, "HFile block", count, lambda: next(hfile_blocks(_INSTANT, cells, [count], "{}")), _read_cells
+        ),
         *_beside_plain(folder, "delete block", count, lambda: delete_block(_INSTANT, deleted, "{}"), _read_deletes),
         *_beside_single_records(_records(keys.slice(0, count // 10))),
     ]

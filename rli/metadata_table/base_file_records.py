@@ -15,7 +15,8 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,11 +29,13 @@ from rli.hudi.bloom_filter import FILTER_KEY, TYPE_KEY
 from rli.hudi.file_names import BaseFileName
 from rli.hudi.footer_bounds import FooterBounds, leaf_places
 from rli.hudi.metadata.records import Bound, ColumnStatistics, StoredBloomFilter
-from rli.hudi.metadata.statistic_values import StatisticsVersion, bound_form, value_type_of
+from rli.hudi.metadata.statistic_values import StatisticsVersion, bound_form, plain_values, value_type_of
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.storage import Storage
 
 _GREGORIAN_START: Final = int(datetime(1582, 10, 15, tzinfo=UTC).timestamp())
+_SECONDS_OF_DAY: Final = 86_400
+_UNITS_OF_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _AT_ONCE: Final = 64
 _FLOATING: Final = (pa.float32(), pa.float64())
 _OLDEST_TYPE: Final = b"SIMPLE"
@@ -83,17 +86,17 @@ def records_of_base_files(
             with corrupt_unless_parquet(run[0].path):
                 statistics = _statistics(run, columns)
             for footer, found in zip(run, statistics, strict=True):
-                bloom_filter = _bloom_filter(footer.metadata, footer.name.instant)
-                yield BaseFileRecords(found, bloom_filter, footer.metadata.num_rows)
+                yield BaseFileRecords(found, _bloom_filter(footer), footer.metadata.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Footer:
-    """The footer of a base file, and those of its floating-point columns that hold NaN."""
+    """The footer of a base file, its key-value metadata, and those of its floating-point columns that hold NaN."""
 
     path: str
     name: BaseFileName
     metadata: pq.FileMetaData
+    entries: Mapping[bytes, bytes]
     holding_nan: frozenset[str]
 
 
@@ -101,13 +104,15 @@ def _footer(storage: Storage, path: str, stored_at: str, columns: IndexedColumns
     name = BaseFileName.parse(posixpath.basename(path))
     with corrupt_unless_parquet(path), storage.filesystem.open_input_file(storage.full_path(stored_at)) as source:
         file = pq.ParquetFile(source)
-        holding_nan = columns_with_nan(file.metadata.metadata or {}, str(name))
+        # Taken once: each time it is asked for, it is copied with its bloom filter.
+        entries = file.metadata.metadata or {}
+        holding_nan = columns_with_nan(entries, str(name))
         if holding_nan is None:
             wanted = {*columns.names}
             # Those of 16 bits have no statistics.
             floating = [field.name for field in file.schema_arrow if field.type in _FLOATING and field.name in wanted]
             holding_nan = _holding_nan(file, floating)
-        return _Footer(path, name, file.metadata, holding_nan)
+        return _Footer(path, name, file.metadata, entries, holding_nan)
 
 
 def _runs(footers: Sequence[_Footer]) -> Iterator[list[_Footer]]:
@@ -121,20 +126,21 @@ def _runs(footers: Sequence[_Footer]) -> Iterator[list[_Footer]]:
     yield run
 
 
-def _bloom_filter(footer: pq.FileMetaData, instant: str) -> StoredBloomFilter | None:
-    entries = footer.metadata or {}
-    content = entries.get(FILTER_KEY.encode())
+def _bloom_filter(footer: _Footer) -> StoredBloomFilter | None:
+    content = footer.entries.get(FILTER_KEY.encode())
     if content is None:
         return None
-    return StoredBloomFilter(entries.get(TYPE_KEY.encode(), _OLDEST_TYPE).decode(), instant, content)
+    type_code = footer.entries.get(TYPE_KEY.encode(), _OLDEST_TYPE).decode()
+    return StoredBloomFilter(type_code, footer.name.instant, content)
 
 
 def _statistics(run: Sequence[_Footer], columns: IndexedColumns) -> list[dict[str, ColumnStatistics]]:
     """Statistics of files with the same columns, in their order."""
     schema = run[0].metadata.schema.to_arrow_schema().remove_metadata()
     bounds = FooterBounds([footer.metadata for footer in run], schema)
-    groups = [[footer.metadata.row_group(number) for number in range(footer.metadata.num_row_groups)] for footer in run]
     places, version = leaf_places(schema), columns.version
+    positions = [places[(column,)][0] for column in columns.names if (column,) in places]
+    counts = [_counts(footer, positions) for footer in run]
     found: list[dict[str, ColumnStatistics]] = [{} for _ in run]
     for column in columns.names:
         of_column = bounds.of((column,))
@@ -142,41 +148,50 @@ def _statistics(run: Sequence[_Footer], columns: IndexedColumns) -> list[dict[st
             continue
         position, kind = places[(column,)]
         value_type = value_type_of(kind) if version is StatisticsVersion.V2 else None
-        stored, start = bound_form(kind, version), 0
-        for footer, of_file, statistics in zip(run, groups, found, strict=True):
-            units = slice(start, start := start + len(of_file))
-            ends = _certain_bounds(footer, of_column.part(units), kind, stored)
-            counts = None if ends is None else _counts(footer, of_file, position)
-            if ends is not None and counts is not None and column not in footer.holding_nan:
-                statistics[column] = ColumnStatistics(str(footer.name), column, *ends, *counts, value_type)
+        # Of all files at once: a call of pyarrow for each of them would take longer than the rest.
+        units, store = iter(_Unit.of_column(of_column)), bound_form(kind, version)
+        for footer, of_file, statistics in zip(run, counts, found, strict=True):
+            own = [*islice(units, footer.metadata.num_row_groups)]
+            if column in footer.holding_nan or _is_of_other_calendar(footer, kind, own):
+                continue
+            ends, counted = _certain_bounds(own, kind, store), of_file[position]
+            if ends is not None and counted is not None:
+                statistics[column] = ColumnStatistics(str(footer.name), column, *ends, *counted, value_type)
     return found
 
 
+class _Unit(NamedTuple):
+    """What a row group proves of a column: its bounds as ``plain_values`` gives them, None where they are unknown."""
+
+    least: Any
+    greatest: Any
+    may_hold_values: bool
+
+    @classmethod
+    def of_column(cls, bounds: ColumnBounds) -> list[Self]:
+        """Those of some row groups."""
+        ends = plain_values(bounds.least), plain_values(bounds.greatest)
+        return [*map(cls, *ends, bounds.may_hold_values.tolist())]
+
+
 def _certain_bounds(
-    footer: _Footer, bounds: ColumnBounds, kind: pa.DataType, stored: Callable[[pa.Scalar], Bound | None]
+    units: Sequence[_Unit], kind: pa.DataType, store: Callable[[Any], Bound | None]
 ) -> tuple[Bound | None, Bound | None] | None:
     """The least and the greatest value; nothing for nulls alone, and None if they are not certain."""
-    least, greatest = bounds.least, bounds.greatest
-    if not bounds.may_hold_values.all():
-        holds_values = pa.array(bounds.may_hold_values)
-        least, greatest = least.filter(holds_values), greatest.filter(holds_values)
-    if not len(least):
+    held = [unit for unit in units if unit.may_hold_values]
+    if not held:
         return None, None
-    if least.null_count or greatest.null_count or _is_of_other_calendar(footer, least):
+    if any(unit.least is None or unit.greatest is None for unit in held):
         return None
-    try:
-        minimum, maximum = stored(_first(least, kind, ascending=True)), stored(_first(greatest, kind, ascending=False))
-    except pa.ArrowException:
-        # A string that was cut off within a character.
-        return None
+    least, greatest = min(unit.least for unit in held), max(unit.greatest for unit in held)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        try:
+            least, greatest = least.decode(), greatest.decode()
+        except UnicodeDecodeError:
+            # It was cut off within a character.
+            return None
+    minimum, maximum = store(least), store(greatest)
     return None if minimum is None or maximum is None else (_zero(minimum, -0.0), _zero(maximum, 0.0))
-
-
-def _first(bounds: pa.Array, kind: pa.DataType, *, ascending: bool) -> pa.Scalar:
-    if len(bounds) > 1:
-        order = pc.array_sort_indices(bounds, order="ascending" if ascending else "descending")
-        bounds = bounds.take(order[:1])
-    return (bounds if bounds.type == kind else bounds.cast(kind))[0]
 
 
 def _zero(bound: Bound, zero: float) -> Bound:
@@ -185,13 +200,18 @@ def _zero(bound: Bound, zero: float) -> Bound:
     return Bound(bound.wrapper, zero) if is_zero else bound
 
 
-def _counts(footer: _Footer, groups: Sequence[Any], position: int) -> tuple[int, int, int, int] | None:
-    """Values with nulls, nulls, compressed and uncompressed bytes of a column; None if they are unknown, or no values."""
+def _counts(footer: _Footer, positions: Sequence[int]) -> dict[int, tuple[int, int, int, int] | None]:
+    """Position of a column → values with nulls, nulls, compressed and uncompressed bytes; None if they are unknown, or no values."""
+    metadata = footer.metadata
+    with corrupt_unless_parquet(footer.path):
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        return {position: _count([group.column(position) for group in groups]) for position in positions}
+
+
+def _count(chunks: Sequence[Any]) -> tuple[int, int, int, int] | None:
     values = nulls = compressed = uncompressed = 0
-    for group in groups:
-        with corrupt_unless_parquet(footer.path):
-            chunk = group.column(position)
-            statistics = chunk.statistics
+    for chunk in chunks:
+        statistics = chunk.statistics
         if statistics is None or not statistics.has_null_count:
             return None
         values += chunk.num_values
@@ -202,15 +222,17 @@ def _counts(footer: _Footer, groups: Sequence[Any], position: int) -> tuple[int,
     return (values, nulls, compressed, uncompressed) if values else None
 
 
-def _is_of_other_calendar(footer: _Footer, least: pa.Array) -> bool:
+def _is_of_other_calendar(footer: _Footer, kind: pa.DataType, units: Sequence[_Unit]) -> bool:
     """Whether a column holds days before the Gregorian calendar, counted by another one."""
-    if not (pa.types.is_date(least.type) or pa.types.is_timestamp(least.type)):
+    if pa.types.is_date(kind):
+        start = _GREGORIAN_START // _SECONDS_OF_DAY
+    elif pa.types.is_timestamp(kind):
+        start = _GREGORIAN_START * _UNITS_OF_SECOND[kind.unit]
+    else:
         return False
-    if _OTHER_CALENDAR.isdisjoint(footer.metadata.metadata or ()):
+    if _OTHER_CALENDAR.isdisjoint(footer.entries):
         return False
-    # Not cast to days: that fails for moments within a day.
-    first = pc.min(least.cast(pa.timestamp("s"), safe=False).cast(pa.int64()))
-    return bool(first.is_valid and first.as_py() < _GREGORIAN_START)
+    return any(unit.least is not None and unit.least < start for unit in units if unit.may_hold_values)
 
 
 def _holding_nan(file: pq.ParquetFile, columns: list[str]) -> frozenset[str]:

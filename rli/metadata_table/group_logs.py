@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rli.hudi.file_names import LogFileName, token_begin
 from rli.hudi.hfile.cells import concatenated
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block, deletes
-from rli.hudi.log_file.hfile_block import hfile_block
+from rli.hudi.log_file.hfile_block import hfile_blocks
 from rli.hudi.metadata.cells import in_form
 from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.groups import placed_groups
@@ -75,33 +75,32 @@ class LogWriter:
         of_removed = is_removed.to_numpy(zero_copy_only=False)
         numbers = np.arange(len(owned) + 1)
         puts, removals = (np.searchsorted(chosen[part], numbers).tolist() for part in (~of_removed, of_removed))
+        blocks = hfile_blocks(self.instant, put, sorted({*puts} - {0}), self.schema)
         for number, group in enumerate(owned):
-            own_put = put.slice(puts[number], puts[number + 1] - puts[number])
-            own_removed = removed.slice(removals[number], removals[number + 1] - removals[number])
-            if own_put.num_rows or len(own_removed) or is_new:
-                yield self._log(change.partition, group, own_put, own_removed)
+            writes, own_removed = puts[number + 1] - puts[number], removed[removals[number] : removals[number + 1]]
+            if writes or len(own_removed) or is_new:
+                content = self._content(change.partition, [next(blocks)] if writes else [], own_removed)
+                yield self._log(change.partition, group, writes, len(own_removed), content)
 
-    def _log(self, partition: str, group: GroupSlice, put: pa.RecordBatch, removed: pa.Array) -> GroupLog:
-        content = self._content(partition, put, removed)
+    def _log(self, partition: str, group: GroupSlice, writes: int, deletes: int, content: bytes) -> GroupLog:
         name, appended_to = self._name(group)
         stat = WriteStat(
             group.file_id,
             posixpath.join(partition, str(name)),
             partition,
             name.instant,
-            writes=put.num_rows,
+            writes=writes,
             inserts=0,
-            update_writes=put.num_rows,
-            deletes=len(removed),
+            update_writes=writes,
+            deletes=deletes,
             written_bytes=len(content),
             file_size=len(content),
             appended_to=appended_to,
         )
         return GroupLog(stat, content)
 
-    def _content(self, partition: str, put: pa.RecordBatch, removed: pa.Array) -> bytes:
-        """The blocks of a log file; without records and removed keys, the empty block that a new file group begins with."""
-        blocks = [hfile_block(self.instant, [put], self.schema)] if put.num_rows else []
+    def _content(self, partition: str, blocks: list[bytes], removed: pa.Array) -> bytes:
+        """The content of a log file; without records and removed keys, the empty block that a new file group begins with."""
         if len(removed):
             blocks.append(delete_block(self.instant, deletes(removed, partition), self.schema))
         return b"".join(blocks) or delete_block(self.instant, NO_DELETES)

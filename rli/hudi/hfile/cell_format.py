@@ -62,6 +62,11 @@ class Lengths(NamedTuple):
         return _SMALLEST + self.keys + self.values
 
 
+def value_bytes(block_bytes: int, key_bytes: int, cells: int) -> int:
+    """Bytes of the values of some cells, which take so many bytes in blocks."""
+    return block_bytes - key_bytes - cells * _SMALLEST
+
+
 def as_block(cells: pa.RecordBatch, lengths: Lengths) -> bytes:
     """The content of the data block with the cells.
 

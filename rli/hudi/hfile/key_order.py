@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import InvalidInputError
 
 
-def check_order(keys: pa.Array, before: bytes | None = None) -> None:
+def check_order(keys: pa.Array, before: bytes | None = None, starts: Sequence[int] = ()) -> None:
     """Check that no key is null or less than the one before.
 
     Args:
         keys: binary.
         before: the key before the first; None if there is none.
+        starts: rows from 1, and the number of rows, from which on the keys of another file begin, in an order of their own.
 
     Raises:
         InvalidInputError: one is.
@@ -24,9 +28,10 @@ def check_order(keys: pa.Array, before: bytes | None = None) -> None:
         return
     if before is not None and keys[0].as_py() < before:
         raise _out_of_order(0)
-    less = pc.less(keys[1:], keys[:-1])
-    if pc.any(less).as_py():
-        raise _out_of_order(_first(less) + 1)
+    is_less = np.append(pc.less(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False), False)
+    is_less[np.array(starts, np.intp) - 1] = False
+    if is_less.any():
+        raise _out_of_order(int(is_less.argmax()) + 1)
 
 
 def _first(flags: pa.BooleanArray) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rli.errors import InvalidInputError
 from rli.hudi.hfile import cell_format
@@ -64,8 +67,98 @@ def write_hfile(
     """
     file = _Writer(sink, compression)
     for blocks, ends in _blocks(cells, block_bytes):
-        file.write_data(blocks, ends)
+        file.write_data(_Encoded.of(blocks), ends)
     file.finish(schema)
+
+
+def small_hfiles(
+    cells: pa.RecordBatch,
+    ends: Sequence[int],
+    schema: str | None,
+    *,
+    compression: Codec = Codec.GZIP,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[bytes]:
+    """HFiles as ``write_hfile`` writes them, in memory and of cells that follow each other.
+
+    Of small files, all cells are made at once: one by one, each would take several times as long.
+
+    >>> cells = pa.record_batch([[b"a", b"c", b"b"], [b"1", b"2", b"3"]], names=["key", "value"])
+    >>> len([*small_hfiles(cells, [2, 3], schema=None)])
+    2
+
+    Args:
+        cells: of ``CELLS``; those of each file in bytewise order of their keys.
+        ends: of each file, the row behind its last one; each file has a row at least.
+        schema: as for ``write_hfile``.
+        compression: as for ``write_hfile``.
+        block_bytes: as for ``write_hfile``.
+
+    Raises:
+        InvalidInputError: as ``write_hfile``, before the first file.
+    """
+    sizes = np.append(0, np.cumsum(_checked(cells, None, ends).in_block))
+    first = 0
+    for files in _runs(sizes, ends):
+        last = files[-1]
+        # Rows of the run.
+        blocks = _Encoded.of(cells.slice(first, last - first)) if sizes[last] - sizes[first] <= _BYTES_AT_ONCE else None
+        for start, end in pairwise([first, *files]):
+            sink = io.BytesIO()
+            if blocks is None or sizes[end] - sizes[start] > block_bytes:
+                write_hfile(
+                    sink, [cells.slice(start, end - start)], schema, compression=compression, block_bytes=block_bytes
+                )
+            else:
+                file = _Writer(sink, compression)
+                file.write_data(blocks.part(start - first, end - first), [end - start])
+                file.finish(schema)
+            yield sink.getvalue()
+        first = last
+
+
+def _runs(sizes: NDArray[np.int64], ends: Sequence[int]) -> Iterator[list[int]]:
+    """The ends of files that follow each other: of those that are small together, and of each larger one."""
+    run: list[int] = []
+    first = 0
+    for end in ends:
+        if run and sizes[end] - sizes[first] > _BYTES_AT_ONCE:
+            yield run
+            first, run = run[-1], []
+        run.append(end)
+    if run:
+        yield run
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """Cells and their bytes in data blocks.
+
+    Attributes:
+        keys: of the cells.
+        content: the cells, one behind the other.
+        ends: bytes up to the end of each cell, and 0 before.
+        key_ends: bytes of the keys up to each cell, likewise.
+    """
+
+    keys: pa.Array
+    content: memoryview
+    ends: NDArray[np.int64]
+    key_ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, cells: pa.RecordBatch) -> Self:
+        lengths = Lengths.of(cells)
+        ends, key_ends = np.zeros(cells.num_rows + 1, np.int64), np.zeros(cells.num_rows + 1, np.int64)
+        np.cumsum(lengths.in_block, out=ends[1:])
+        np.cumsum(lengths.keys, out=key_ends[1:])
+        return cls(cells["key"], memoryview(cell_format.as_block(cells, lengths)), ends, key_ends)
+
+    def part(self, start: int, end: int) -> _Encoded:
+        """The cells of some rows."""
+        ends, key_ends = self.ends[start : end + 1], self.key_ends[start : end + 1]
+        content = self.content[ends[0] : ends[-1]]
+        return _Encoded(self.keys.slice(start, end - start), content, ends - ends[0], key_ends - key_ends[0])
 
 
 class _Writer:
@@ -75,22 +168,18 @@ class _Writer:
         self._place = 0
         self._index: list[IndexEntry] = []
         self._last_key = b""
-        self._cells = self._key_bytes = self._value_bytes = self._block_bytes = 0
+        self._cells = self._key_bytes = self._block_bytes = 0
 
-    def write_data(self, cells: pa.RecordBatch, ends: Sequence[int]) -> None:
+    def write_data(self, cells: _Encoded, ends: Sequence[int]) -> None:
         """Write blocks of cells: ``ends`` has the row behind each."""
-        lengths = Lengths.of(cells)
-        content = memoryview(cell_format.as_block(cells, lengths))
-        bounds = [0, *np.cumsum(lengths.in_block)[np.array(ends) - 1].tolist()]
-        for row, (start, end) in zip([0, *ends], pairwise(bounds), strict=False):
+        for start, end in pairwise([0, *ends]):
             before = self._index[-1].place if self._index else -1
-            place = self._write(DATA, content[start:end], before)
-            self._index.append(IndexEntry(place, self._place - place, cells["key"][row].as_py()))
-        self._last_key = cells["key"][-1].as_py()
-        self._cells += cells.num_rows
-        self._block_bytes += len(content)
-        self._key_bytes += int(lengths.keys.sum())
-        self._value_bytes += int(lengths.values.sum())
+            place = self._write(DATA, cells.content[cells.ends[start] : cells.ends[end]], before)
+            self._index.append(IndexEntry(place, self._place - place, cells.keys[start].as_py()))
+        self._last_key = cells.keys[-1].as_py()
+        self._cells += len(cells.keys)
+        self._block_bytes += len(cells.content)
+        self._key_bytes += int(cells.key_ends[-1])
 
     def finish(self, schema: str | None) -> None:
         load_on_open = self._write(ROOT_INDEX, as_root(self._index))
@@ -119,7 +208,9 @@ class _Writer:
             "MAX_MEMSTORE_TS_KEY": _LONG.pack(0),
             "hfile.LASTKEY": as_row(self._last_key) if self._cells else b"",
             "hfile.AVG_KEY_LEN": _INT.pack(self._key_bytes // cells),
-            "hfile.AVG_VALUE_LEN": _INT.pack(self._value_bytes // cells),
+            "hfile.AVG_VALUE_LEN": _INT.pack(
+                cell_format.value_bytes(self._block_bytes, self._key_bytes, self._cells) // cells
+            ),
             "hfile.CREATE_TIME_TS": _LONG.pack(time.time_ns() // 1_000_000),
             **({} if schema is None else {"schema": schema.encode()}),
         }
@@ -162,8 +253,8 @@ def _blocks(batches: Iterable[pa.RecordBatch], block_bytes: int) -> Iterator[tup
         yield from _grouped(cells, list(_divided(cells, block_bytes)), at_once)
 
 
-def _checked(batch: pa.RecordBatch, last: bytes | None) -> Lengths:
-    check_order(batch["key"], last)
+def _checked(batch: pa.RecordBatch, last: bytes | None, starts: Sequence[int] = ()) -> Lengths:
+    check_order(batch["key"], last, starts)
     if batch["value"].null_count:
         raise InvalidInputError("a value of an HFile is null", remedy="give removed records an empty value")
     lengths = Lengths.of(batch)

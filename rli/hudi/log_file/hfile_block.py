@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from rli.hudi.hfile.blocks import Codec
 from rli.hudi.hfile.reader import HFileReader
-from rli.hudi.hfile.writer import write_hfile
+from rli.hudi.hfile.writer import small_hfiles
 from rli.hudi.log_file.encoding import encode_block
 from rli.hudi.log_file.form import BlockKind, Header
 from rli.hudi.log_file.reader import LogBlock
 
 
-def hfile_block(
-    instant: str, cells: Iterable[pa.RecordBatch], schema: str, *, compression: Codec = Codec.GZIP
-) -> bytes:
-    """A block with cells.
+def hfile_blocks(
+    instant: str, cells: pa.RecordBatch, ends: Sequence[int], schema: str, *, compression: Codec = Codec.GZIP
+) -> Iterator[bytes]:
+    """Blocks with cells that follow each other.
 
     >>> from rli.hudi.hfile.cells import CELLS
-    >>> block = hfile_block("20250102030405006", [pa.record_batch([[b"k"], [b"v"]], schema=CELLS)], '"string"')
-    >>> block[:6]
-    b'#HUDI#'
+    >>> cells = pa.record_batch([[b"k"], [b"v"]], schema=CELLS)
+    >>> [block[:6] for block in hfile_blocks("20250102030405006", cells, [1], '"string"')]
+    [b'#HUDI#']
 
     Args:
         instant: of the commit.
-        cells: batches of ``CELLS``, sorted.
+        cells: of ``CELLS``; those of each block sorted.
+        ends: of each block, the row behind its last one; each block has a row at least.
         schema: Avro schema of the values.
         compression: gzip or none.
 
     Raises:
-        InvalidInputError: keys are out of order or too long.
+        InvalidInputError: keys are out of order or too long; before the first block.
     """
-    content = io.BytesIO()
-    write_hfile(content, cells, schema, compression=compression)
-    return encode_block(BlockKind.HFILE, {Header.INSTANT: instant, Header.SCHEMA: schema}, content.getvalue())
+    headers = {Header.INSTANT: instant, Header.SCHEMA: schema}
+    for content in small_hfiles(cells, ends, schema, compression=compression):
+        yield encode_block(BlockKind.HFILE, headers, content)
 
 
 def hfile_of(block: LogBlock) -> HFileReader:

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -88,23 +89,41 @@ def stored_bound(value: pa.Scalar, version: StatisticsVersion) -> Bound | None:
         >>> stored_bound(pa.scalar(7, pa.int32()), StatisticsVersion.V2)
         Bound(wrapper='IntWrapper', value=7)
     """
-    return bound_form(value.type, version)(value)
+    kind = value.type
+    return bound_form(kind, version)(value.as_py() if _number_of(kind) is None else value.value)
 
 
-def bound_form(kind: pa.DataType, version: StatisticsVersion) -> Callable[[pa.Scalar], Bound | None]:
-    """``stored_bound`` for values of one type, of which there are many."""
+def plain_values(values: pa.Array) -> list[Any]:
+    """Values in Python, in their order: days and times as numbers since 1970.
+
+    Example:
+        >>> plain_values(pa.array([1, None], pa.date32()))
+        [1, None]
+    """
+    number = _number_of(values.type)
+    plain: list[Any] = (values if number is None else values.view(number)).to_pylist()
+    return plain
+
+
+def _number_of(kind: pa.DataType) -> pa.DataType | None:
+    """The type of the numbers that stand for days or times; None for values of other types."""
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) else None
+
+
+def bound_form(kind: pa.DataType, version: StatisticsVersion) -> Callable[[Any], Bound | None]:
+    """As ``stored_bound``, for values of one type as ``plain_values`` gives them."""
     if pa.types.is_decimal(kind):
-        return lambda value: _stored_decimal(value.as_py(), kind.scale, version)
+        return lambda value: _stored_decimal(value, kind.scale, version)
     if pa.types.is_date32(kind):
-        date = "IntWrapper" if version == StatisticsVersion.V2 else "DateWrapper"
-        return lambda value: Bound(date, value.value)
+        return partial(Bound, "IntWrapper" if version == StatisticsVersion.V2 else "DateWrapper")
     if (ordinal := _time_ordinal(kind)) is not None:
         if ordinal in _TIMES.values() and version == StatisticsVersion.V1:
             return lambda _: None
-        time = "IntWrapper" if ordinal == _TIMES["ms"] else "LongWrapper"
-        return lambda value: Bound(time, value.value)
+        return partial(Bound, "IntWrapper" if ordinal == _TIMES["ms"] else "LongWrapper")
     wrapper = next((name for fits, name, _ in _PLAIN if fits(kind)), None)
-    return lambda value: None if wrapper is None else _stored_plain(wrapper, value.as_py())
+    return (lambda _: None) if wrapper is None else partial(_stored_plain, wrapper)
 
 
 def _stored_plain(wrapper: str, value: BoundValue) -> Bound | None:

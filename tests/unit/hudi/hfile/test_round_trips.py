@@ -6,7 +6,7 @@ import io
 import random
 import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from rli.hudi.hfile.blocks import DATA, Codec
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.hfile.reader import HFileReader
 from rli.hudi.hfile.trailer import TRAILER_BYTES, Trailer
-from rli.hudi.hfile.writer import write_hfile
+from rli.hudi.hfile.writer import small_hfiles, write_hfile
 from tests.support.damage import FUZZ_ROUNDS, damaged
 
 Cell = tuple[bytes, bytes]
@@ -192,3 +192,22 @@ def test_hostile_sizes_are_not_allocated() -> None:
     content[12:16] = (2**31 - 1).to_bytes(4, "big")
     with pytest.raises(CorruptTableError, match="not what its head says"):
         _read_all(bytes(content))
+
+
+@given(st.lists(CELL_LISTS.filter(bool), min_size=1, max_size=5), st.integers(1, 2000))
+def test_small_files_equal_single_ones(files: list[list[Cell]], block_bytes: int) -> None:
+    """Files that are made together hold what each would hold by itself, also those too large for one block."""
+    ends = [*accumulate(map(len, files))]
+    together = _batch([cell for cells in files for cell in cells])
+    made = small_hfiles(together, ends, '"string"', block_bytes=block_bytes)
+    for content, cells in zip(made, files, strict=True):
+        alone, found = (_reader(file) for file in (_file(cells, block_bytes=block_bytes), io.BytesIO(content)))
+        assert [*map(_cells, found.cells())] == [*map(_cells, alone.cells())]
+        assert {**found.info, "hfile.CREATE_TIME_TS": b""} == {**alone.info, "hfile.CREATE_TIME_TS": b""}
+
+
+def test_small_files_refuse_unsorted_keys() -> None:
+    cells = _batch([(b"b", b""), (b"a", b""), (b"c", b"")])
+    assert len([*small_hfiles(cells, [1, 3], None)]) == 2
+    with pytest.raises(InvalidInputError, match="row=1"):
+        next(small_hfiles(cells, [2, 3], None))
