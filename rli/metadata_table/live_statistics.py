@@ -67,7 +67,7 @@ class LiveStatistics:
                 yield records.statistics
 
     def _kept(self, files: Sequence[DataFile]) -> Mapping[DataFile, _OfFile]:
-        if PartitionKind.COLUMN_STATS not in self.reader.partitions:
+        if not files or PartitionKind.COLUMN_STATS not in self.reader.partitions:
             return {}
         try:
             return column_statistics(self.reader, self.columns.names, files)

@@ -13,13 +13,13 @@ from rli.hudi.hfile.cells import CELLS, removals
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.record_codec import encode_record
 from rli.hudi.metadata.records import RecordLocation
-from rli.locations import LocationUpdate, named_groups
+from rli.locations import LocationUpdate, coalesce_updates, named_groups
 from rli.metadata_table.partition_change import PartitionChange
 from rli.model import FileGroupId
 from rli.storage import Storage
 
-_Owned = tuple[str, pa.RecordBatch]
-"""Partition path of the table, and cells of keys there."""
+_Owned = tuple[str | None, pa.RecordBatch]
+"""Partition path of the table, if each has file groups of its own, and cells of keys there."""
 
 
 def placed(storage: Storage, journals: Iterable[Journal], *, is_partitioned: bool) -> list[PartitionChange]:
@@ -30,14 +30,19 @@ def placed(storage: Storage, journals: Iterable[Journal], *, is_partitioned: boo
         journals: of the commit.
         is_partitioned: whether the record index has file groups of its own for each partition of the table.
     """
-    left: list[_Owned] = []
-    arrived: list[_Owned] = []
+    by_instant: dict[str, list[Journal]] = defaultdict(list)
     for journal in journals:
-        for update in journal.changes(storage):
-            arrived += _cells(update, [journal.instant], np.zeros(len(update.record_keys), np.int64))
+        by_instant[journal.instant].append(journal)
+    found: list[_Owned] = []
+    for instant, of_commit in by_instant.items():
         if is_partitioned:
-            left += _left(storage, journal)
-    return _changes([*left, *arrived], is_partitioned=is_partitioned)
+            # What arrived in a partition counts, so it comes last.
+            found += (owned for journal in of_commit for owned in _left(storage, journal))
+        changes = (update for journal in of_commit for update in journal.changes(storage))
+        for update in coalesce_updates(changes):
+            positions = np.zeros(len(update.record_keys), np.int64)
+            found += _cells(update, [instant], positions, is_partitioned=is_partitioned)
+    return _changes(found)
 
 
 def put_back(storage: Storage, undone: Iterable[Sequence[Journal]], *, is_partitioned: bool) -> list[PartitionChange]:
@@ -55,8 +60,8 @@ def put_back(storage: Storage, undone: Iterable[Sequence[Journal]], *, is_partit
                 found += [(journal.group.partition_path, removals(keys)) for keys, _, _ in journal.moved_keys(storage)]
             instants = [*sorted(journal.prior_instants(storage)), None]
             for positions, update in journal.undone(storage, instants):
-                found += _cells(update, instants, positions)
-    return _changes(found, is_partitioned=is_partitioned)
+                found += _cells(update, instants, positions, is_partitioned=is_partitioned)
+    return _changes(found)
 
 
 def touched_partitions(storage: Storage, undone: Iterable[Sequence[Journal]]) -> set[str]:
@@ -74,19 +79,20 @@ def _left(storage: Storage, journal: Journal) -> Iterator[_Owned]:
                 yield path, removals(keys.filter(pa.array([found == path for found in paths.to_pylist()])))
 
 
-def _cells(update: LocationUpdate, instants: Sequence[str | None], positions: Positions) -> Iterator[_Owned]:
-    """The new locations of keys as cells, by the partitions that the keys are in, or are gone from."""
+def _cells(
+    update: LocationUpdate, instants: Sequence[str | None], positions: Positions, *, is_partitioned: bool
+) -> Iterator[_Owned]:
+    """The new locations of keys as cells, by the partitions that the keys are in, or are gone from, if these have file groups."""
     named = named_groups(update.partition_paths, update.file_ids)
     distinct, codes = np.unique(named.codes * len(instants) + positions, return_inverse=True)
     locations = [(named.groups[code // len(instants)], instants[code % len(instants)]) for code in distinct.tolist()]
     values = pa.array([_value(*location) for location in locations], pa.binary()).take(pa.array(codes))
     cells = pa.record_batch([update.record_keys.cast(pa.binary()), values], schema=CELLS)
-    owners = update.partition_paths.dictionary_encode()
-    paths = owners.dictionary.to_pylist()
-    if len(paths) == 1:
-        yield paths[0], cells
+    if not is_partitioned:
+        yield None, cells
         return
-    for code, path in enumerate(paths):
+    owners = update.partition_paths.dictionary_encode()
+    for code, path in enumerate(owners.dictionary.to_pylist()):
         yield path, cells.filter(pa.array(owners.indices.to_numpy() == code))
 
 
@@ -96,8 +102,8 @@ def _value(group: FileGroupId | None, instant: str | None) -> bytes:
     return encode_record(RecordLocation(group.partition_path, group.file_id, instant))
 
 
-def _changes(found: Iterable[_Owned], *, is_partitioned: bool) -> list[PartitionChange]:
+def _changes(found: Iterable[_Owned]) -> list[PartitionChange]:
     by_owner: dict[str | None, list[pa.RecordBatch]] = defaultdict(list)
     for path, cells in found:
-        by_owner[path if is_partitioned else None].append(cells)
+        by_owner[path].append(cells)
     return [PartitionChange(PartitionKind.RECORD_INDEX, cells, owner) for owner, cells in by_owner.items()]

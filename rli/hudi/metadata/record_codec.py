@@ -11,6 +11,7 @@ import fastavro
 from fastavro.schema import to_parsing_canonical_form
 
 from rli.errors import CorruptTableError
+from rli.hudi.metadata.record_encoding import encode_files, encode_location, encode_statistics
 from rli.hudi.metadata.record_locations import location_fields, location_of
 from rli.hudi.metadata.records import (
     Bound,
@@ -24,7 +25,6 @@ from rli.hudi.metadata.records import (
     ValueType,
 )
 from rli.hudi.metadata.schema import METADATA_SCHEMA, METADATA_SCHEMA_TEXT, wrapper_name
-from rli.hudi.metadata.statistics_encoding import encode_statistics
 from rli.hudi.timeline.avro_files import MALFORMED, parsed_schema
 
 _REMEDY: Final = "drop this partition of the metadata table and let it be built anew"
@@ -54,14 +54,26 @@ def encode_record(record: MetadataRecord, schema: str = METADATA_SCHEMA_TEXT) ->
         CorruptTableError: the string is no Avro schema.
         ValueError: a value does not fit its field.
     """
-    if isinstance(record, ColumnStatistics) and schema == METADATA_SCHEMA_TEXT:
-        encoded = encode_statistics(record, _PARTITION_STATS if record.of_partition else _COLUMN_STATS)
-        if encoded is not None:
-            return encoded
+    encoded = _encoded(record) if schema == METADATA_SCHEMA_TEXT else None
+    if encoded is not None:
+        return encoded
     fields = {"key": "", **_fields_of(record)}
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, _parsed(schema), fields)
     return buffer.getvalue()
+
+
+def _encoded(record: MetadataRecord) -> bytes | None:
+    """The value of a record without the library; None if only that writes it."""
+    match record:
+        case ColumnStatistics():
+            return encode_statistics(record, _PARTITION_STATS if record.of_partition else _COLUMN_STATS)
+        case FileList(files, lists_partitions):
+            return encode_files(files, _PARTITION_LIST if lists_partitions else _FILE_LIST)
+        case RecordLocation():
+            return encode_location(record, _RECORD_INDEX)
+        case _:
+            return None
 
 
 def decode_record(value: bytes, schema: str = METADATA_SCHEMA_TEXT) -> MetadataRecord:
