@@ -53,25 +53,6 @@ class InProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class CountedTasks:
-    """Runs tasks by another runner, and reports the progress.
-
-    Attributes:
-        runner: runs the tasks.
-        on_progress: called with the number of finished tasks and the number of all tasks.
-    """
-
-    runner: TaskRunner
-    on_progress: Callable[[int, int], None]
-
-    def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
-        """The results as the runner gives them."""
-        for done, result in enumerate(self.runner.run(function, items), start=1):
-            self.on_progress(done, len(items))
-            yield result
-
-
-@dataclass(frozen=True, slots=True)
 class InThreads:
     """Runs tasks side by side in this process, on each of its cores.
 

@@ -74,6 +74,23 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class WantedColumn:
+    """A column to index.
+
+    Attributes:
+        column: its name.
+        kind: its type.
+    """
+
+    column: str
+    kind: pa.DataType
+
+
+OnFiles = Callable[[int, int], None]
+"""Told how many of how many files were read."""
+
+
+@dataclass(frozen=True, slots=True)
 class UnpublishedWrite:
     """A write that is about to be published.
 
@@ -142,15 +159,19 @@ class IndexesColumns(ABC):
         """
 
     @abstractmethod
-    def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> str:
-        """Build the index of a column anew, beside writers, and bring it up to date; returns the name of the build.
+    def build_column(
+        self, name: str, wanted: WantedColumn, table: TableDefinition, tasks: TaskRunner, on_files: OnFiles
+    ) -> str:
+        """Build the index of a column beside writers, and bring it up to date; returns the name of the build.
+
+        A build of the same index that died is gone on with, behind its last finished shard. Everything else of the name goes first.
 
         Args:
             name: of the index.
-            column: of the table.
+            wanted: the column.
             table: the table.
-            kind: type of the column.
-            tasks: runs the work on each file.
+            tasks: bring the index up to date.
+            on_files: told how many of how many files were read.
 
         Raises:
             ConflictError: another process builds it, or has dropped it meanwhile.

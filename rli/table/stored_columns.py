@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from rli.errors import ConflictError, InvalidInputError, RliError, SchemaError, UnsupportedTableError
 from rli.hudi.metadata.secondary_keys import has_index_form
-from rli.index.roles import ColumnFacts, IndexesColumns
+from rli.index.roles import ColumnFacts, IndexesColumns, WantedColumn
 from rli.model import Scope
 from rli.services.column_indexes import FIRST_VERSION_OF_SECONDARY
 from rli.table.births import OnProgress
 from rli.table.opened import OpenTable
-from rli.tasks import CountedTasks, InThreads
+from rli.tasks import InThreads
 from rli.telemetry import events
 from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexHome, IndexUse, NamedIndexes, WantedIndex
 from rli.view.definition import TableDefinition
@@ -69,7 +69,7 @@ def build(name: str, column: str, table: OpenTable, on_progress: OnProgress) -> 
             remedy=f"create the index again, or drop it: rli index drop TABLE {name}",
         )
     kind = schema.field(column).type
-    return index.build_column(name, column, definition, kind, CountedTasks(InThreads(), on_progress))
+    return index.build_column(name, WantedColumn(column, kind), definition, InThreads(), on_progress)
 
 
 def require_build(name: str, build: str, definition: TableDefinition, table: OpenTable) -> None:

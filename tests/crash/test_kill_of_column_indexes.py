@@ -37,7 +37,8 @@ def _pointed_stores(at_point: AtPoint) -> Iterator[None]:
         return PointedStore(open_store(url, create=create), at_point)
 
     first, second = (f"rli.index.record.columns.{module}.open_store" for module in _OPENERS)
-    with patch(first, opened), patch(second, opened):
+    # A shard for each file.
+    with patch(first, opened), patch(second, opened), patch("rli.index.record.columns.building._SHARD_BYTES", 1):
         yield
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -34,6 +34,8 @@ from rli.index.record.table.index import RecordTableIndex
 from rli.store.contract import Store, Watermarks
 from rli.store.registry import open_store
 from rli.table.table import opened_table
+from rli.view.column_values import ColumnValues
+from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli_lmdb.store import LmdbStore
 from tests.support.indexes import record_index
@@ -544,7 +546,7 @@ def test_stored_indexes_are_built_later(table: Table, *, is_unique: bool) -> Non
     assert (made.state, made.home, made.is_unique) == (ColumnIndexState.BUILDING, IndexHome.STORE, is_unique)
     table.upsert(rows(("c", "x", 1, "c")))
     assert PruningStep.SECONDARY_INDEX not in table.scan(filters="email = 'b'").explain().files.pruned
-    for method in ("build", "sync"):
+    for method in ("fill", "sync"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(StoredColumn, method, _die)
             with pytest.raises(KeyboardInterrupt):
@@ -574,22 +576,77 @@ def test_lists_tell_how_indexes_lag(table: Table) -> None:
     assert [index.lag for index in table.indexes()] == [0]
 
 
+def builds_amid(table: Table, other: Callable[[], object]) -> None:
+    """Builds the scheduled indexes; something else happens when all entries are there, before the index counts as built."""
+    mark = LmdbStore.mark_applied
+
+    def meet(self: LmdbStore, since: Watermarks, sequence: int) -> bool:
+        patch.undo()
+        other()
+        return mark(self, since, sequence)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LmdbStore, "mark_applied", meet)
+        table.build_indexes()
+
+
 def test_overtaken_builds_are_refused(table: Table) -> None:
     """Two builds of one name: what the first one has put is lost with its store, so it must not count as built."""
     table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b")))
     table.create_index("by_email", on="email", wait=False)
-    mark, other = LmdbStore.mark_applied, open_table(table.location)
+    other = open_table(table.location)
 
-    def build_first(self: LmdbStore, since: Watermarks, sequence: int) -> bool:
-        patch.undo()
-        other.build_indexes()
-        return mark(self, since, sequence)
+    def make_again() -> None:
+        other.drop_index("by_email")
+        other.create_index("by_email", on="email")
+
+    with pytest.raises(RliError):
+        builds_amid(table, make_again)
+    assert table.indexes()[0].state is ColumnIndexState.VALID
+    require_same(table)
+
+
+def test_two_builds_share_their_work(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b")))
+    table.create_index("by_email", on="email", wait=False)
+    builds_amid(table, open_table(table.location).build_indexes)
+    assert table.indexes()[0].state is ColumnIndexState.VALID
+    require_same(table)
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "commits", "cleans"])
+def test_dead_builds_are_gone_on_with(table: Table, meanwhile: str) -> None:
+    """The shards that are in the store are not read again, unless files of the state that the build began with are gone."""
+    table.upsert(rows(*((f"k{number}", f"c{number % 5}", 1, f"{number % 7}") for number in range(20))))
+    table.create_index("by_email", on="email", wait=False)
+    put, read = Store.put_all, ColumnValues.of_slice
+    puts, slices = list[object](), list[FileSlice | None]()
+
+    def put_twice(self: Store, batches: Sequence[tuple[EncodedKeys, Entries]]) -> None:
+        puts.append(batches)
+        if len(puts) > 2:
+            raise KeyboardInterrupt
+        put(self, batches)
+
+    def noted(self: ColumnValues, file_slice: FileSlice | None) -> pa.Table:
+        slices.append(file_slice)
+        return read(self, file_slice)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LmdbStore, "mark_applied", build_first)
-        with pytest.raises(RliError):
-            table.build_indexes()
-    assert table.indexes()[0].state is ColumnIndexState.VALID
+        patch.setattr("rli.index.record.columns.building._SHARD_BYTES", 1)
+        with pytest.MonkeyPatch.context() as dying:
+            dying.setattr(Store, "put_all", put_twice)
+            with pytest.raises(KeyboardInterrupt):
+                table.build_indexes()
+        if meanwhile != "nothing":
+            for ts in (2, 3):
+                table.upsert(rows(("k0", "c0", ts, f"new {ts}"), ("k1", "c2", ts, "moved"), ("new", "c4", ts, "new")))
+        if meanwhile == "cleans":
+            table.clean(keep_commits=1)
+        patch.setattr(ColumnValues, "of_slice", noted)
+        assert [index.state for index in table.build_indexes()] == [ColumnIndexState.VALID]
+    if meanwhile == "nothing":
+        assert len(slices) == 3
     require_same(table)
 
 

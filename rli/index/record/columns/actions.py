@@ -96,13 +96,6 @@ class _Rows:
         self.index.store.put_all(batches)
 
 
-def put_slices(
-    values: ColumnValues, index: StoredEntries, sequence: int, slices: Sequence[FileSlice], tasks: TaskRunner
-) -> Iterator[int]:
-    """Put the entries of all records of some slices; gives the number of records of each."""
-    yield from tasks.run(_Rows(values, index, sequence, sequence).put_slice, slices)
-
-
 class ColumnActions:
     """The kinds of records in the commit log of a column's index.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from rli.index.record.columns.unique import UniqueValues, require_no_repeats
 from rli.index.record.entries.limits import DEFAULT_LIMITS, IndexLimits
 from rli.index.record.stored_index import SETTINGS
 from rli.index.record.table_record_index import TableRecordIndex
-from rli.index.roles import ColumnFacts, IndexesColumns, UnpublishedWrite
+from rli.index.roles import ColumnFacts, IndexesColumns, OnFiles, UnpublishedWrite, WantedColumn
 from rli.settings import IndexSettings
 from rli.store.contract import Store
 from rli.store.registry import open_store
@@ -71,21 +71,40 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         except IndexNotFoundError:
             return None
 
-    def build_column(self, name: str, column: str, table: TableDefinition, kind: pa.DataType, tasks: TaskRunner) -> str:
+    def build_column(
+        self, name: str, wanted: WantedColumn, table: TableDefinition, tasks: TaskRunner, on_files: OnFiles
+    ) -> str:
+        resumed = self._resumed(name, wanted, table, tasks, on_files)
+        if resumed is not None:
+            return resumed
         second = SecondLook(table)
         while True:
             self.drop_column(name)
             self.note_beside([name])
             with open_store(self.store.url_beside(name), create=True) as store:
-                made = StoredColumn.create(store, table.require_settings().table_id, column, kind)
+                made = StoredColumn.create(store, table.require_settings().table_id, wanted.column, wanted.kind)
                 try:
-                    made.build(table, tasks)
+                    made.fill(made.begun(table), table, on_files)
                     made.sync(table, tasks)
                 except OVERTAKEN as problem:
                     # Others may have cleaned a file away.
                     table = second.require_change(problem)
                 else:
                     return made.settings.build
+
+    def _resumed(
+        self, name: str, wanted: WantedColumn, table: TableDefinition, tasks: TaskRunner, on_files: OnFiles
+    ) -> str | None:
+        """Go on with a build that died; returns its name, or None if the index has to be built anew."""
+        table_id = table.require_settings().table_id
+        # Files of the state that the build began with may have been cleaned since.
+        with suppress(IndexNotFoundError, *OVERTAKEN), closing(StoredColumn.at(self.store.url_beside(name))) as made:
+            build = made.resumed(table) if made.is_like(table_id, wanted.column, wanted.kind) else None
+            if build is not None:
+                made.fill(build, table, on_files)
+                made.sync(table, tasks)
+                return made.settings.build
+        return None
 
     def forget_deletes_of_columns(self, kept: Sequence[str]) -> int:
         """As ``ForgetsDeletes.forget_deletes``, of the indexes of columns: how many entries went."""

@@ -57,7 +57,7 @@ def entry_keys(values: pa.Array, record_keys: pa.Array, shards: int) -> Iterator
         joined = np.empty(len(own), dtype=[("hash", ">u8"), ("key", encoded.dtype)])
         joined["hash"], joined["key"] = own, encoded
         found = EncodedKeys(joined.view(f"V{joined.dtype.itemsize}"), _shards_of(own, shards))
-        yield found.take(_firsts(found))
+        yield distinct(found)
 
 
 def record_keys_of(keys: EncodedKeys) -> pa.StringArray:
@@ -82,9 +82,9 @@ def _shards_of(hashes: NDArray[np.uint64], shards: int) -> NDArray[np.uint16]:
     return ((hashes >> _SHARD_SHIFT) % np.uint64(shards)).astype(np.uint16)
 
 
-def _firsts(keys: EncodedKeys) -> NDArray[np.intp]:
-    """The position of each key where it stands first: a log file may have a record more than once."""
+def distinct(keys: EncodedKeys) -> EncodedKeys:
+    """Each key once: a log file may have a record more than once, and files of two partitions records of one key."""
     prints = np.sort(fingerprints(keys.keys))
     if not (prints[1:] == prints[:-1]).any():
-        return np.arange(len(keys))
-    return np.sort(np.unique(keys.keys, return_index=True)[1])
+        return keys
+    return keys.take(np.sort(np.unique(keys.keys, return_index=True)[1]))

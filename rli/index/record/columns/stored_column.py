@@ -21,15 +21,15 @@ from rli.errors import (
 )
 from rli.file_group.changed_values import ChangedValues
 from rli.hudi.metadata.secondary_keys import has_index_form
-from rli.index.record.columns.actions import ColumnActions, put_slices
+from rli.index.record.columns.actions import ColumnActions
+from rli.index.record.columns.building import Build
 from rli.index.record.columns.earlier_states import has_all, was_built_by
 from rli.index.record.columns.entry_keys import prefixes_of, record_keys_of
 from rli.index.record.entries.purging import floor_of, purge_if_it_pays
 from rli.index.record.entries.stored_entries import StoredEntries
-from rli.index.record.log.actions import BOOTSTRAP
-from rli.index.record.log.record import RecordDraft
 from rli.index.record.sync.result import FollowedState
 from rli.index.record.sync.sync import Sync, unseen_instants
+from rli.index.roles import OnFiles
 from rli.settings import IndexSettings, StoredSettings
 from rli.store.contract import Store
 from rli.store.registry import open_store
@@ -38,10 +38,7 @@ from rli.telemetry import events
 from rli.urls import without_password
 from rli.view.column_values import ColumnValues
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import FileSlice
-from rli.view.flushed_commits import sync_table
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import verified_snapshot
 
 _SETTINGS: Final = "column"
 """Name of the control record with the settings. It is not that of a record index, so nobody opens one here."""
@@ -150,32 +147,43 @@ class StoredColumn:
         position = schema.get_field_index(self.settings.column)
         return position >= 0 and sort_of(schema.field(position).type) == self.settings.kind
 
-    def build(self, table: TableDefinition, tasks: TaskRunner) -> None:
+    def is_like(self, table_id: str, column: str, kind: pa.DataType) -> bool:
+        """Whether ``create`` would make such an index."""
+        own = self.settings
+        return (own.table_id, own.column, own.kind) == (table_id, column, sort_of(kind))
+
+    def begun(self, table: TableDefinition) -> Build:
+        """Begin to build an index without an entry; raises as ``fill``."""
+        build = Build.begun(self._entries, table)
+        if build is None:
+            raise self._contested()
+        return build
+
+    def resumed(self, table: TableDefinition) -> Build | None:
+        """The build that died here, or that another process is about; None if it cannot be gone on with."""
+        return Build.resumed(self._entries, table)
+
+    def fill(self, build: Build, table: TableDefinition, on_files: OnFiles) -> None:
         """Fill the index with the entries of all records. Writers go on.
 
         Commits that complete meanwhile are found by the next ``sync``.
+
+        Args:
+            build: that has begun.
+            table: the table.
+            on_files: told how many of how many files were read.
 
         Raises:
             ConflictError: another process has dropped the index meanwhile, or builds it.
             CorruptTableError: a file is lost or damaged.
             IndexNotReadyError: a server of the store was replaced meanwhile.
         """
-        began, store, log = time.monotonic(), self._store, self._entries.log
-        # In the order of a bootstrap of the record index, for the same reasons (P14, P17).
-        applied, snapshot = store.applied(), verified_snapshot(table)
-        sync_table(snapshot)
-        rows = sequence = 0
-        completed = [instant.time for instant in snapshot.timeline.completed]
-        if completed:
-            state = log.append(log.refresh(), _built(completed))
-            if state is None:
-                raise self._contested()
-            sequence = state.head
-            rows = sum(put_slices(self._values(snapshot), self._entries, sequence, _live(snapshot), tasks))
+        began = time.monotonic()
+        rows = build.fill(self._values(build.snapshot), on_files)
         # Another process may have dropped the index, and begun a new one in its place, which lacks what was put before.
-        if _settings_in(store) != self.settings.to_json():
+        if _settings_in(self._store) != self.settings.to_json():
             raise self._contested()
-        if not store.mark_applied(applied, sequence):
+        if not self._store.mark_applied(build.applied, build.sequence):
             raise IndexNotReadyError(
                 f"a server of the index was replaced during the build, and may have lost entries: url={self.url}",
                 remedy="make the index again",
@@ -299,12 +307,3 @@ def _settings_in(store: Store) -> bytes:
             remedy="make it: rli index create TABLE NAME --on COLUMN --home store",
         )
     return content
-
-
-def _built(completed: Sequence[str]) -> RecordDraft:
-    last = completed[-1]
-    return RecordDraft(instant=last, action=BOOTSTRAP, writer=BOOTSTRAP, located_at=(last,), covers=tuple(completed))
-
-
-def _live(snapshot: Snapshot) -> list[FileSlice]:
-    return sorted(snapshot.slices.values(), key=lambda one: one.group)
