@@ -173,15 +173,16 @@ class IndexesOnColumns:
                 named = named.model_copy(update=kept)
             name_index(name, named, fence)
 
-    def drop(self, name: str, timeout: float | None) -> None:
+    def drop(self, name: str, timeout: float | None) -> bool:
         """See ``Table.drop_index``."""
         index = self._present(name, self._listed())
         if name not in self._named_ones().indexes:
             self._remove_unnamed(index, timeout)
-            return
+            return True
         mark_dropped(name, self._opened.definition)
         with suppress(LeaseBusyError):
             self._finish_drop(name, timeout or 0)
+        return name not in self._named_ones().dropped
 
     def _finish_drop(self, name: str, timeout: float | None) -> None:
         """Remove the data of a dropped index, then its name."""

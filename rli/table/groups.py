@@ -293,7 +293,7 @@ class TableGroups:
         """
         return IndexesOnColumns(self._opened).list()
 
-    def drop_index(self, name: str | None = None, *, timeout: float | None = None) -> None:
+    def drop_index(self, name: str | None = None, *, timeout: float | None = None) -> bool:
         """Drop an index on a column; without a name, the index of the record keys, as ``index.drop``.
 
         A named index on a column is dropped at once, without the lease: from then on no reader and no writer of rli uses it. Its data
@@ -306,6 +306,9 @@ class TableGroups:
             timeout: seconds to wait for the lease before the data are left for later; 0 by default. For an index without a
                 name of rli's, as for ``clean``.
 
+        Returns:
+            Whether the data are removed; False while the index is shown as ``dropping``.
+
         Raises:
             IndexNotFoundError: there is no index of this name.
             LeaseBusyError: of an index without a name of rli's, as for ``metadata.enable``.
@@ -313,5 +316,5 @@ class TableGroups:
         """
         if name is None:
             self.index.drop()
-        else:
-            IndexesOnColumns(self._opened).drop(name, timeout)
+            return True
+        return IndexesOnColumns(self._opened).drop(name, timeout)

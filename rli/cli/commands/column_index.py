@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import rli
-from rli import ColumnIndex, IndexHome, IndexUse
+from rli import ColumnIndex, ColumnIndexState, IndexHome, IndexUse
 from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command, is_store_url
 from rli.cli.output import print_facts, print_note, print_rows, report
 from rli.cli.progress import files_progress
@@ -31,10 +31,12 @@ class DroppedColumnIndex:
     """What ``rli index drop`` reports of an index on a column.
 
     Attributes:
-        name: of the index that was removed.
+        name: of the index.
+        state: "dropped" if its data are removed, "dropping" if they are still to be.
     """
 
     name: str
+    state: str
 
 
 def add_column_commands(group: typer.Typer) -> None:
@@ -54,14 +56,22 @@ def add_column_commands(group: typer.Typer) -> None:
     add_command(group, run, "rli index run trips", "rli index run trips --json")
 
 
-def drop_column_index(target: str, name: str, index: str | None, *, as_json: bool) -> None:
+def drop_column_index(target: str, name: str, index: str | None, timeout: float | None, *, as_json: bool) -> None:
     """Drop an index on a column: a part of ``rli index drop``."""
     if is_store_url(target):
         raise InvalidInputError(
             "an index on a column is dropped by its table, not by a URL", remedy="give the folder of the table"
         )
-    rli.open_table(target, index=index).drop_index(name)
-    report(DroppedColumnIndex(name), as_json=as_json, render=lambda: print_facts({"dropped": name}))
+    table = rli.open_table(target, index=index)
+    is_removed = table.drop_index(name, timeout=timeout)
+    done = DroppedColumnIndex(name, "dropped" if is_removed else ColumnIndexState.DROPPING.value)
+    report(done, as_json=as_json, render=lambda: _print_dropped(done))
+
+
+def _print_dropped(done: DroppedColumnIndex) -> None:
+    print_facts({done.state: done.name})
+    if done.state == ColumnIndexState.DROPPING.value:
+        print_note("nobody uses the index; rli index run TABLE or the next clean removes its data")
 
 
 def create(

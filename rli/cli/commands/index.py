@@ -331,6 +331,15 @@ def drop(
     *,
     yes: YesOption = False,
     index: IndexOption = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="With NAME: for how long to wait for the table's lease, before the data are left for later. Default: not at all.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Remove a table's index, its index on a column by NAME, or the index at a URL.
@@ -338,10 +347,17 @@ def drop(
     The table stays, and bootstrap rebuilds its index. Of record-index:, the partition leaves the metadata table, for
     Hudi's writers too. An index without a table is lost: there the command asks for confirmation. By its URL, an index is
     not dropped while a table uses it.
+
+    An index on a column is out of use at once. It is shown as dropping until its data are removed: while another process holds the
+    table's lease, rli index run TABLE or the next clean removes them.
     """
     if name is not None:
-        drop_column_index(target, name, index, as_json=as_json)
+        drop_column_index(target, name, index, timeout, as_json=as_json)
         return
+    if timeout is not None:
+        raise InvalidInputError(
+            "only the drop of an index on a column waits for the lease: no NAME is given", remedy="leave --timeout out"
+        )
     done = Dropped(_drop_at(target, index, yes=yes) if is_store_url(target) else _drop_of_table(target, index))
     report(done, as_json=as_json, render=lambda: print_facts({"dropped": done.url}))
 
