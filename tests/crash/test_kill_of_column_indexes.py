@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -12,6 +12,7 @@ import pytest
 from rli import ColumnIndexState, Table
 from rli.store.contract import Store
 from rli.store.registry import open_store
+from rli.view.file_slices import FileSlice
 from tests.crash.conftest import Copies
 from tests.crash.writes import BATCH, open_copy, pointed, read_rows
 from tests.support.children import was_killed
@@ -29,6 +30,10 @@ _OPENERS = ("beside", "stored_column")
 Change = Callable[[Path, AtPoint], None]
 
 
+def _small_shards(slices: Sequence[FileSlice]) -> list[list[FileSlice]]:
+    return [[one] for one in slices]
+
+
 @contextmanager
 def _pointed_stores(at_point: AtPoint) -> Iterator[None]:
     """The stores of columns report their changes, too."""
@@ -37,8 +42,7 @@ def _pointed_stores(at_point: AtPoint) -> Iterator[None]:
         return PointedStore(open_store(url, create=create), at_point)
 
     first, second = (f"rli.index.record.columns.{module}.open_store" for module in _OPENERS)
-    # A shard for each file.
-    with patch(first, opened), patch(second, opened), patch("rli.index.record.columns.building._SHARD_BYTES", 1):
+    with patch(first, opened), patch(second, opened), patch("rli.index.record.columns.building.shards", _small_shards):
         yield
 
 

@@ -633,7 +633,7 @@ def test_dead_builds_are_gone_on_with(table: Table, meanwhile: str) -> None:
         return read(self, file_slice)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rli.index.record.columns.building._SHARD_BYTES", 1)
+        patch.setattr("rli.index.record.columns.building.shards", lambda slices: [[one] for one in slices])
         with pytest.MonkeyPatch.context() as dying:
             dying.setattr(Store, "put_all", put_twice)
             with pytest.raises(KeyboardInterrupt):

@@ -118,7 +118,7 @@ class Build:
         rows = read = 0
         coming: Future[None] | None = None
         with ThreadPoolExecutor(1) as putting:
-            for shard in _shards(slices):
+            for shard in shards(slices):
                 if (known := done.get(name := _name_of(shard))) is None:
                     parts = [*InThreads().run(partial(self._entries, values), shard)]
                     known = sum(count for count, _ in parts)
@@ -151,7 +151,7 @@ def _draft(completed: Sequence[str]) -> RecordDraft:
     return RecordDraft(instant=last, action=BOOTSTRAP, writer=BOOTSTRAP, located_at=(last,), covers=tuple(completed))
 
 
-def _shards(slices: Sequence[FileSlice]) -> Iterator[list[FileSlice]]:
+def shards(slices: Sequence[FileSlice]) -> Iterator[list[FileSlice]]:
     """The slices in order, together up to some size."""
     shard, size = list[FileSlice](), 0
     for one in slices:
