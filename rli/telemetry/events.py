@@ -273,8 +273,9 @@ SYNC_DONE: Final = _event(
     "seconds",
 )
 SYNC_FOREIGN: Final = _event(
-    "sync.foreign", logging.INFO, "following commits of another engine", "table", "instants", "file_groups"
-)
+    "sync.foreign", logging.INFO, "following commits of another engine", "table", "instants", "file_groups",
+    "cleaned",
+)  # fmt: skip
 SYNC_REPEATED: Final = _event(
     "sync.repeated", logging.ERROR,
     "another engine inserted record keys that the table held already: `rli deduplicate TABLE` leaves one record of each",

@@ -6,12 +6,23 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from rli.hudi.timeline.instant import Instant
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import FOREIGN
 from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.sync.following import Following, TimelineAction
-from rli.index.record.sync.foreign_changes import apply_group_change, apply_live_change, changed_groups
+from rli.index.record.sync.foreign_changes import (
+    ForeignChanges,
+    apply_group_change,
+    apply_live_change,
+    foreign_changes,
+    place_unknown_keys,
+    remove_gone_keys,
+    require_slices_before,
+)
 from rli.index.record.sync.written_keys import commit_times
+from rli.model import KeyMode
 from rli.telemetry import events
+from rli.view.diff import GroupChange
 from rli.view.snapshot import Snapshot
 
 
@@ -33,22 +44,25 @@ class ForeignCommits(TimelineAction):
         after = frozenset(
             instant.time for instant in snapshot.timeline.completed_writes if instant.time in log.instants
         )
-        changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
+        changes = _possible(index, foreign_changes(snapshot, after, after | {instant.time for instant in instants}))
         _sync_data_files(snapshot, instants)
         times = [instant.time for instant in instants]
         came_at = times
         if index.ttl is not None:
-            known = [
-                change.after for change in changes if change.after and change.group.partition_path in index.partitions
-            ]
-            came_at = commit_times(snapshot, known, index.cutoff(log, max(times)) or "", following.tasks)
-        events.SYNC_FOREIGN.log(table=snapshot.table.location, instants=times, file_groups=len(changes))
+            slices = [change.after for change in _known(index, changes.compared) if change.after]
+            came_at = commit_times(snapshot, slices, index.cutoff(log, max(times)) or "", following.tasks)
+        events.SYNC_FOREIGN.log(
+            table=snapshot.table.location,
+            instants=times,
+            file_groups=len(changes.groups),
+            cleaned=len(changes.cleaned),
+        )
         return RecordDraft(
             instant=times[-1],
             action=FOREIGN,
             writer=times[-1],
             located_at=(times[-1], *came_at),
-            file_groups=tuple(change.group for change in changes),
+            file_groups=changes.groups,
             covers=tuple(times[:-1]),
         )
 
@@ -62,11 +76,30 @@ class ForeignCommits(TimelineAction):
             for write in snapshot.timeline.completed_writes
             if write.time not in covered and following.log.instants.is_before(write.time, record.first_sequence)
         )
-        changes = changed_groups(snapshot, before, before | covered)
-        known = [change for change in changes if change.group.partition_path in index.partitions]
+        changes = _possible(index, foreign_changes(snapshot, before, before | covered))
         task = apply_group_change if index.ttl is None else apply_live_change
-        for _ in following.tasks.run(partial(task, snapshot, index, record), known):
+        for _ in following.tasks.run(partial(task, snapshot, index, record), _known(index, changes.compared)):
             yield
+        cleaned = _known(index, changes.cleaned)
+        if cleaned:
+            remove = partial(remove_gone_keys, snapshot, index, record, cleaned)
+            for _ in following.tasks.run(remove, range(index.settings.shard_count)):
+                yield
+            for _ in following.tasks.run(partial(place_unknown_keys, snapshot, index, record), cleaned):
+                yield
+
+
+def _possible(index: StoredEntries, changes: ForeignChanges) -> ForeignChanges:
+    """The changes, if the index can follow them; raises ``IndexNotReadyError`` otherwise."""
+    # Neither a digest nor the age of a record can be told from an entry.
+    if index.ttl is not None or index.settings.key_mode is KeyMode.DIGEST:
+        require_slices_before(changes)
+    return changes
+
+
+def _known(index: StoredEntries, changes: Sequence[GroupChange]) -> list[GroupChange]:
+    """Those in partitions that the index knows."""
+    return [change for change in changes if change.group.partition_path in index.partitions]
 
 
 def _sync_data_files(snapshot: Snapshot, instants: Sequence[Instant]) -> None:

@@ -29,7 +29,7 @@ from rli.index.record.log.actions import REREAD
 from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.log.state import LogState
 from rli.index.record.sync.following import AppliedAction, Evidence, Following, TimelineAction
-from rli.index.record.sync.foreign_changes import changed_groups
+from rli.index.record.sync.foreign_changes import foreign_changes, require_slices_before
 from rli.index.record.sync.repair import correct_live_keys, correct_slice
 from rli.index.record.sync.written_keys import entry_instants
 from rli.locations import LocationUpdate
@@ -169,7 +169,7 @@ def _reread(following: Following, record: LogRecord) -> Iterator[None]:
     later = snapshot.timeline.write_times - followed
     if later:
         # Raises if a base file that a later commit built on is gone.
-        changed_groups(snapshot, followed, followed | later)
+        require_slices_before(foreign_changes(snapshot, followed, followed | later))
     undone = snapshot.change(instant).undone
     # The tombstones get the first sequence, and placed keys a later one. So a repeat of this scan removes nothing that
     # the second half has placed.
