@@ -32,6 +32,7 @@ class Key:
     TYPE: Final = "hoodie.table.type"
     VERSION: Final = "hoodie.table.version"
     LAYOUT_VERSION: Final = "hoodie.timeline.layout.version"
+    STORAGE_LAYOUT: Final = "hoodie.table.storage.layout"
     TIMELINE_PATH: Final = "hoodie.timeline.path"
     HISTORY_PATH: Final = "hoodie.timeline.history.path"
     RECORD_KEY_FIELDS: Final = "hoodie.table.recordkey.fields"

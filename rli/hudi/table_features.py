@@ -10,6 +10,8 @@ from rli.hudi.properties import COPY_ON_WRITE, MERGE_ON_READ, Key, KeyGeneratorK
 READ_VERSIONS: Final = (6, 8, 9)
 
 _LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
+_PLAIN_LAYOUT: Final = "default"
+"""Of files in table version 10 (RFC 103): any other one sorts and merges records in its own way."""
 _WRITTEN_KINDS: Final = (
     KeyGeneratorKind.SIMPLE,
     KeyGeneratorKind.COMPLEX,
@@ -35,7 +37,12 @@ def require_readable(properties: TableProperties) -> None:
     if version not in READ_VERSIONS:
         raise UnsupportedTableError(
             f"tables of this version are not read: table={name} version={version} supported={list(READ_VERSIONS)}",
-            remedy="upgrade or downgrade the table with Hudi's command line (upgrade table, downgrade table)",
+            remedy=f"{_way_to_read_version(version)} with Hudi's command line",
+        )
+    if (layout := properties.raw.get(Key.STORAGE_LAYOUT) or _PLAIN_LAYOUT) != _PLAIN_LAYOUT:
+        raise UnsupportedTableError(
+            f"files of this layout are not read: table={name} {Key.STORAGE_LAYOUT}={layout}",
+            remedy="copy the records into a new table",
         )
     if properties.layout_version != _LAYOUTS[version]:
         raise UnsupportedTableError(
@@ -54,6 +61,13 @@ def require_readable(properties: TableProperties) -> None:
             f"source={properties.raw[Key.BOOTSTRAP_BASE_PATH]}",
             remedy="copy its rows into a new table",
         )
+
+
+def _way_to_read_version(version: int) -> str:
+    newest = READ_VERSIONS[-1]
+    if version > newest:
+        return f"downgrade the table to version {newest} (downgrade table)"
+    return "upgrade the table (upgrade table)"
 
 
 def remedy_for_repeats(properties: TableProperties) -> str:

@@ -186,7 +186,9 @@ def _passes(properties: TableProperties, check: object) -> bool:
     [
         ({Key.TYPE: "OTHER"}, "type=OTHER"),
         ({Key.VERSION: "5"}, "version=5"),
-        ({Key.VERSION: "7"}, "version=7"),
+        ({Key.VERSION: "7"}, "version=7 .*; upgrade the table"),
+        ({Key.VERSION: "10"}, "version=10 .*; downgrade the table to version 9"),
+        ({Key.STORAGE_LAYOUT: "lsm_tree"}, "layout=lsm_tree"),
         ({Key.LAYOUT_VERSION: "2"}, "layout_version=2"),
         ({Key.BASE_FILE_FORMAT: "LANCE"}, "format=LANCE"),
         ({Key.BOOTSTRAP_BASE_PATH: "/source"}, "source=/source"),
