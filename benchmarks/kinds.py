@@ -12,7 +12,7 @@ from benchmarks.peers.competitor import TAG, UPSERT, Competitor
 from benchmarks.peers.engines import LMDB, Rli
 from benchmarks.peers.hudi import CONSISTENT_HASHING, Hudi
 from benchmarks.peers.products import PRODUCTS
-from benchmarks.peers.rounds import OURS, competing, upsert_in_pairs
+from benchmarks.peers.rounds import OURS, competing, upsert_in_groups
 from benchmarks.peers.workload import make_workload
 
 _HUDI: Final = "Hudi 1.2.0"
@@ -47,8 +47,10 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     with competing(folder, products) as competitors:
         by_engine = {competitor.engine: competitor for competitor in competitors}
         pairs = [(by_engine[ours], by_engine[theirs]) for ours, theirs in _SAME.items()]
-        upsert_in_pairs(warm_up, [(a.with_another_table("warm-up"), b.with_another_table("warm-up")) for a, b in pairs])
-        upsert_in_pairs(workload, pairs)
+        upsert_in_groups(
+            warm_up, [(a.with_another_table("warm-up"), b.with_another_table("warm-up")) for a, b in pairs]
+        )
+        upsert_in_groups(workload, pairs)
         wrong = {competitor.name: errors for competitor in competitors if (errors := competitor.errors())}
     if wrong:
         raise RuntimeError(f"tables are wrong: {wrong}")

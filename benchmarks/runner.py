@@ -46,6 +46,7 @@ NAMES: Final = (
     "stream_state",
     "peers",
     "kinds",
+    "metadata_kinds",
     "beside_hudi",
 )
 """Each is a module of this package with ``run(folder, *, quick)``."""

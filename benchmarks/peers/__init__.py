@@ -9,7 +9,7 @@ from typing import Final
 from benchmarks.measuring import Outcome
 from benchmarks.peers.competitor import OPERATIONS, TAG, UPSERT, Competitor
 from benchmarks.peers.engines import LMDB, Rli
-from benchmarks.peers.hudi import CONSISTENT_HASHING, Hudi
+from benchmarks.peers.hudi import BY_METADATA, CONSISTENT_HASHING, Hudi
 from benchmarks.peers.products import PRODUCTS
 from benchmarks.peers.rounds import competing, play, warm_up
 from benchmarks.peers.workload import make_stream, make_workload
@@ -18,7 +18,9 @@ _RIVAL: Final = ("Hudi 1.2.0", "RECORD_INDEX")
 _GOALS: Final = {TAG: 3.0, UPSERT: 5.0}
 """Against the rival: how many times its speed."""
 
-_OF_HUDI: Final = {index: Hudi for index in PRODUCTS["Hudi 1.2.0"].engines if index != CONSISTENT_HASHING}
+_OF_HUDI: Final = {
+    index: Hudi for index in PRODUCTS["Hudi 1.2.0"].engines if index not in {CONSISTENT_HASHING, *BY_METADATA}
+}
 _ALL: Final = {
     **PRODUCTS,
     "rli": replace(PRODUCTS["rli"], engines={LMDB: Rli}),

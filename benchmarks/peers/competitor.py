@@ -6,7 +6,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,10 +66,18 @@ class Competitor:
         self.seconds[LOOK_UP][number], found = self._order("look_up", keys=list(batch.looked_up))
         self.missed += max(0, batch.known - found)
 
-    def times_as_fast_as(self, other: Competitor, operation: str) -> float:
-        """The seconds of the other over its own: the median of what the other has played."""
+    def times_as_fast_as(self, other: Competitor, operation: str, numbers: Collection[int] | None = None) -> float:
+        """The seconds of the other over its own: the median of what the other has played.
+
+        Args:
+            other: who has played the same batches, or some of them.
+            operation: what is compared.
+            numbers: the batches that count; all by default.
+        """
         ours, theirs = self.seconds[operation], other.seconds[operation]
-        return statistics.median(theirs[number] / ours[number] for number in theirs)
+        return statistics.median(
+            taken / ours[number] for number, taken in theirs.items() if numbers is None or number in numbers
+        )
 
     def with_another_table(self, suffix: str) -> Competitor:
         """The same engine in the same process, with a table of its own."""

@@ -79,8 +79,19 @@ RLI_INDEXES: Final[Mapping[str, str]] = {
     "global-bloom": "global-bloom:",
     "bucket": "bucket:?buckets=1",
     "consistent-bucket": "consistent-bucket:?buckets=1",
+    "record-index": "record-index:",
+    "bloom by metadata": "bloom:",
+    "global-bloom by metadata": "global-bloom:",
 }
 """Index of a table by the name of the engine; ``{folder}`` stands for the folder of the table, ``{server}`` for that of Redis."""
+
+_STATISTICS: Final = ("files", "column_stats", "bloom_filters")
+METADATA: Final[Mapping[str, Sequence[str]]] = {
+    "record-index": ("files", "record_index"),
+    "bloom by metadata": _STATISTICS,
+    "global-bloom by metadata": _STATISTICS,
+}
+"""Partitions of the table's metadata table, by the name of the engine; no others have one."""
 
 
 class Rli(Engine):
@@ -88,7 +99,14 @@ class Rli(Engine):
 
     def load(self, rows: DataFrame) -> None:
         url = RLI_INDEXES[self.name].format(folder=self.folder, **self.options)
-        rli.create_table(self.folder, record_key=KEY, partition_by=PARTITION, ordering=ORDERING, index=url).close()
+        rli.create_table(
+            self.folder,
+            record_key=KEY,
+            partition_by=PARTITION,
+            ordering=ORDERING,
+            index=url,
+            metadata=METADATA.get(self.name, "none"),
+        ).close()
         self.upsert(rows)
 
     def upsert(self, rows: DataFrame) -> float | None:

@@ -61,6 +61,19 @@ COPY_ON_WRITE: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Options of copy-on-write tables, by the name of the engine."""
 
+_BLOOM: Final[Mapping[str, str]] = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.bloom.index.use.metadata": "true",
+    "hoodie.bloom.index.update.partition.path": "true",
+}
+
+BY_METADATA: Final[Mapping[str, Mapping[str, str]]] = {
+    f"{index} by metadata": {**_BLOOM, "hoodie.index.type": index} for index in ("BLOOM", "GLOBAL_BLOOM")
+}
+"""Options of copy-on-write tables whose metadata table has the ranges of keys and the bloom filters of all files."""
+
 CONSISTENT_HASHING: Final = "CONSISTENT_HASHING"
 """The bucket index whose buckets are split and merged; it refuses copy-on-write tables."""
 
@@ -97,7 +110,7 @@ class Hudi(Engine):
 
     def __init__(self, spark: SparkSession, folder: Path, name: str, options: Mapping[str, str]) -> None:
         super().__init__(spark, folder, name, options)
-        of_name = MERGE_ON_READ.get(name) or COPY_ON_WRITE[name]
+        of_name = {**COPY_ON_WRITE, **BY_METADATA, **MERGE_ON_READ}[name]
         self._options = {**_OPTIONS, "hoodie.index.type": name, **of_name, **options}
 
     def load(self, rows: DataFrame) -> None:

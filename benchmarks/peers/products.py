@@ -8,7 +8,7 @@ from typing import Final
 
 from benchmarks.peers import merging
 from benchmarks.peers.engines import RLI_INDEXES, Engine, PlainSpark, Rli
-from benchmarks.peers.hudi import COPY_ON_WRITE, HBASE, MERGE_ON_READ, Hudi
+from benchmarks.peers.hudi import BY_METADATA, COPY_ON_WRITE, HBASE, MERGE_ON_READ, Hudi
 from benchmarks.peers.paimon import PAIMON_SETTINGS, Paimon, PaimonWithDeletionVectors
 from tests.support.spark import HUDI_SETTINGS
 from tests.support.spark_packages import HUDI_BUNDLE
@@ -36,14 +36,22 @@ class Product:
     on_class_path: bool = False
 
 
+_HUDI_SETTINGS: Final = {
+    **HUDI_SETTINGS,
+    # Its bloom index by the metadata table sends its view of files to tasks, with the locks in it.
+    "spark.driver.extraJavaOptions": "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED",
+}
+
+
 def _hudi(version: str, *engines: str) -> Product:
-    return Product(HUDI_BUNDLE.format(version=version), dict.fromkeys(engines, Hudi), HUDI_SETTINGS, on_class_path=True)
+    package = HUDI_BUNDLE.format(version=version)
+    return Product(package, dict.fromkeys(engines, Hudi), _HUDI_SETTINGS, on_class_path=True)
 
 
 PRODUCTS: Final = {
     "rli": Product(None, dict.fromkeys(RLI_INDEXES, Rli)),
     "Spark": Product(None, {"anti-join and overwrite": PlainSpark}),
-    "Hudi 1.2.0": _hudi("1.2.0", *(name for name in (*COPY_ON_WRITE, *MERGE_ON_READ) if name != HBASE)),
+    "Hudi 1.2.0": _hudi("1.2.0", *(name for name in (*COPY_ON_WRITE, *BY_METADATA, *MERGE_ON_READ) if name != HBASE)),
     "Hudi 1.0.2": _hudi("1.0.2", *COPY_ON_WRITE),
     "Delta Lake 3.3.2": Product(
         _DELTA,

@@ -56,13 +56,13 @@ def play(workload: Workload, competitors: Sequence[Competitor], start: int, end:
                     competitor.play(number, workload.batches[number])
 
 
-def upsert_in_pairs(workload: Workload, pairs: Sequence[tuple[Competitor, Competitor]]) -> None:
-    """Have all batches upserted by the two of each pair, one right after the other; the first is the second in the next round."""
-    for competitor in chain.from_iterable(pairs):
+def upsert_in_groups(workload: Workload, groups: Sequence[Sequence[Competitor]]) -> None:
+    """Have all batches upserted by the members of each group, one right after the other; the next round reverses their order."""
+    for competitor in chain.from_iterable(groups):
         with _noting_failure(competitor):
             competitor.load(workload)
     for number, batch in enumerate(workload.batches):
-        for competitor in chain.from_iterable(pair[:: (-1) ** number] for pair in pairs):
+        for competitor in chain.from_iterable(group[:: (-1) ** number] for group in groups):
             if not competitor.has_failed:
                 with _noting_failure(competitor):
                     competitor.upsert(number, batch)

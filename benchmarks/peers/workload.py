@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
@@ -19,8 +19,8 @@ from benchmarks.routes import route_commits
 PARTITIONS: Final = 20
 """A number that suits every engine: each partition is one base file at first."""
 
-_UPDATED, _INSERTED = 0.10, 0.10
-"""Of the rows loaded at first, in each batch."""
+UPDATED: Final = 0.10
+"""Of the rows loaded at first, in each batch; as many are inserted."""
 
 MOVED: Final = 0.01
 """The same, of records whose partition changes."""
@@ -56,7 +56,7 @@ class Batch:
     """One change of the table.
 
     Attributes:
-        upserts: a Parquet file of rows; tenths of the table updated and inserted, a hundredth moved.
+        upserts: a Parquet file of rows; shares of the table updated, inserted and moved.
         deletes: a Parquet file of rows of a hundredth of the keys, whole, because some engines need more than the key.
         looked_up: some keys.
         known: how many of those are in the table afterwards.
@@ -86,7 +86,14 @@ class Workload:
 
 
 def make_workload(
-    folder: Path, name: str, rows: int, batches: int, *, moved_share: float = MOVED, deleted_share: float = DELETED
+    folder: Path,
+    name: str,
+    rows: int,
+    batches: int,
+    *,
+    updated_shares: Sequence[float] = (UPDATED,),
+    moved_share: float = MOVED,
+    deleted_share: float = DELETED,
 ) -> Workload:
     """Write the files of a workload; the same in every run.
 
@@ -95,6 +102,7 @@ def make_workload(
         name: of the workload, with which the files' names begin.
         rows: of the load.
         batches: how many.
+        updated_shares: of the rows, in the first batch, in the second one, and so on, again and again; as many are inserted.
         moved_share: of the rows, in each batch; 0 for engines whose keys are unique in a partition only.
         deleted_share: the same; 0 if nothing but upserts is to be played.
     """
@@ -105,14 +113,14 @@ def make_workload(
     load = folder / f"{name}-load.parquet"
     _write(load, keys, parts, version=0, seed=2)
     made: list[Batch] = []
-    for number in range(1, batches + 1):
+    for number, share in zip(range(1, batches + 1), cycle(updated_shares), strict=False):
         updated, moved, deleted = np.split(
-            random.permutation(len(keys))[: int(rows * (_UPDATED + moved_share + deleted_share))],
-            [int(rows * _UPDATED), int(rows * (_UPDATED + moved_share))],
+            random.permutation(len(keys))[: int(rows * (share + moved_share + deleted_share))],
+            [int(rows * share), int(rows * (share + moved_share))],
         )
         parts[moved] = (parts[moved] + 1) % PARTITIONS
         changed = np.concatenate([updated, moved])
-        inserted = int(rows * _INSERTED)
+        inserted = int(rows * share)
         new_keys = uuid_keys(inserted, seed=100 + number)
         new_parts = np.arange(inserted) % PARTITIONS
         upserts, deletes = (folder / f"{name}-{kind}-{number}.parquet" for kind in ("upserts", "deletes"))
