@@ -110,7 +110,7 @@ class CheckedWrite:
         if not self.table.properties.metadata_partitions:
             return NOTHING_KEPT
         upkeep = Upkeep(self.now.snapshot, self.begun.index.scope, self.accepted.schema, self._checked.slices)
-        return upkeep.of_write(self.begun.instant, self.change, self.accepted.journals, self.accepted.changed_values)
+        return upkeep.of_write(self.begun.instant, self.change, self.accepted.journals, self.accepted.changed_by_group)
 
     def _files_of_deltacommit(self, upkept: Upkept) -> list[str]:
         """The files of the metadata table, which lie among the unpublished files (P52)."""

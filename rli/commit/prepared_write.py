@@ -59,13 +59,16 @@ class PreparedWrite:
         return [result.journal for result in self.results if result.journal is not None]
 
     @property
+    def changed_by_group(self) -> dict[FileGroupId, ChangedValues]:
+        """The changed values of the columns that this process has noted; empty if they are not known of all records."""
+        written = [result for result in self.results if result.stat is not None]
+        noted = {result.group: result.changed for result in written if result.changed is not None}
+        return {} if self.replaced or len(noted) < len(written) else noted
+
+    @property
     def changed_values(self) -> ChangedValues | None:
-        """The changed values of the columns that this process has noted; None if they are not known of all records."""
-        if self.replaced:
-            return None
-        written = [result.changed for result in self.results if result.stat is not None]
-        noted = [changed for changed in written if changed is not None]
-        return ChangedValues.joined(noted) if len(noted) == len(written) else None
+        """The same of all file groups together; None if they are not known."""
+        return ChangedValues.joined(self.changed_by_group.values())
 
     @property
     def files(self) -> list[str]:

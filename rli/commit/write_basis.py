@@ -24,7 +24,7 @@ from rli.index.contract import ExpiringState, IndexState, TableIndex
 from rli.index.locators import Locator
 from rli.index.placing import PlacesRecords
 from rli.model import FileGroupId, MissingColumns
-from rli.view.column_indexes import columns_with_entries
+from rli.view.column_indexes import columns_of_values
 from rli.view.definition import TableDefinition
 from rli.view.merging.rules import MergeRules
 from rli.view.planned_rewrites import compacted_groups
@@ -149,7 +149,7 @@ class WriteBasis:
 
     def _noted(self, schema: pa.Schema) -> tuple[str, ...]:
         """The columns whose changed values indexes will ask for."""
-        return tuple(name for name in columns_with_entries(self.table) if name in schema.names)
+        return tuple(name for name in columns_of_values(self.table) if name in schema.names)
 
     def _appending(self, schema: pa.Schema) -> LogAppending:
         return LogAppending.of(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -34,7 +35,9 @@ from rli.hudi.metadata.secondary_keys import index_form
 from rli.hudi.metadata.statistic_values import StatisticsVersion, stored_bound, value_type_of
 from rli.hudi.metadata.views import DataFile as NamedFile
 from rli.hudi.partition_values import with_values_left_out
+from rli.metadata_table.former_filters import FormerFilter, FormerFilters
 from rli.metadata_table.partition_change import PartitionChange
+from rli.model import FileGroupId
 from rli.tasks import InThreads
 from rli.view.file_slices import FileSlice
 from rli.view.slice_readers import SliceReaders
@@ -77,16 +80,19 @@ class ExpressionEntries:
         files = [(one.without_logs(), one.base.path) for one in slices if one.base is not None]
         yield from map(_as_cells, InThreads().run(self._of_file, files))
 
-    def of_write(self, instant: str, change: TableChange, touched: Collection[str]) -> PartitionChange:
+    def of_write(
+        self, instant: str, change: TableChange, touched: Collection[str], former: FormerFilters
+    ) -> PartitionChange:
         """What a write means whose files are not in the table yet.
 
         Args:
             instant: of the write.
             change: of the table.
             touched: partitions of the table whose records change.
+            former: what is known of the files that it replaces.
         """
         written = [(written_slice(instant, stat), stat.path) for stat in change.written]
-        found = InThreads().run(self._of_file, written)
+        found = InThreads().run(partial(self._of_next_file, former.of_index(self.index)), written)
         put = {key: record for records in found for key, record in records.items()}
         return PartitionChange.of_records(self.index.partition, put, self._of_partitions(touched))
 
@@ -106,6 +112,24 @@ class ExpressionEntries:
             return []
         return [expression_partition_key(self.index.column, path) for path in touched]
 
+    def _of_next_file(
+        self, former: Mapping[FileGroupId, FormerFilter], file: tuple[FileSlice, str]
+    ) -> dict[str, MetadataRecord]:
+        """As ``_of_file``, of a file that may replace one whose filter is known."""
+        file_slice, name = file[0], posixpath.basename(file[1])
+        known = former.get(file_slice.group)
+        if known is None:
+            return self._of_file(file)
+        try:
+            values = self._computed(known.after.select([self.index.column]), file_slice)
+        except InvalidInputError:
+            return {}
+        keys = index_form(values.combine_chunks()).drop_null().unique()
+        if not known.takes(len(keys)):
+            return self._of_file(file)
+        known.filter.add(keys)
+        return {self.index.key_of((file_slice.group.partition_path, name)): _stored(known.filter, file_slice)}
+
     def _of_file(self, file: tuple[FileSlice, str]) -> dict[str, MetadataRecord]:
         """What is kept of the base file of a slice, by its key; nothing in case of doubt.
 
@@ -122,14 +146,19 @@ class ExpressionEntries:
 
     def _values(self, file_slice: FileSlice) -> Iterator[pa.ChunkedArray]:
         """The values of the expression, in batches of records."""
-        schema, properties = pa.schema([self.schema.field(self.index.column)]), self.snapshot.table.properties
+        schema = pa.schema([self.schema.field(self.index.column)])
         with SliceReaders(self.snapshot.table, self.schema).open(file_slice) as reader:
             for batch in reader.batches(schema):
-                records = with_values_left_out(properties, batch, file_slice.group.partition_path)
-                values = self.index.value.of_table(records)
-                if self._differs_in_java(records[self.index.column], values):
-                    raise InvalidInputError("Java computes another value", remedy="keep nothing of the file")
-                yield values
+                yield self._computed(batch, file_slice)
+
+    def _computed(self, batch: pa.Table, file_slice: FileSlice) -> pa.ChunkedArray:
+        """The values of the expression in some records of a slice; raises ``InvalidInputError`` if Hudi would compute others."""
+        properties = self.snapshot.table.properties
+        records = with_values_left_out(properties, batch, file_slice.group.partition_path)
+        values = self.index.value.of_table(records)
+        if self._differs_in_java(records[self.index.column], values):
+            raise InvalidInputError("Java computes another value", remedy="keep nothing of the file")
+        return values
 
     def _differs_in_java(self, column: pa.ChunkedArray, values: pa.ChunkedArray) -> bool:
         """Whether Hudi would compute other values of some records."""
@@ -181,7 +210,7 @@ class ExpressionEntries:
         keys = pa.concat_arrays(parts).drop_null().unique()
         found = BloomFilter.create(len(keys), FALSE_POSITIVE_RATE)
         found.add(keys)
-        return StoredBloomFilter(OUR_FILTERS, file_slice.instant, found.to_footer()[FILTER_KEY].encode())
+        return _stored(found, file_slice)
 
 
 def is_ours(record: MetadataRecord) -> bool:
@@ -208,6 +237,10 @@ def kept_expressions(
     return {
         one.partition: ExpressionEntries(one, definitions[one.partition].function, snapshot, schema) for one in found
     }
+
+
+def _stored(bloom_filter: BloomFilter, file_slice: FileSlice) -> StoredBloomFilter:
+    return StoredBloomFilter(OUR_FILTERS, file_slice.instant, bloom_filter.to_footer()[FILTER_KEY].encode())
 
 
 def _as_cells(records: Mapping[str, MetadataRecord]) -> pa.RecordBatch:

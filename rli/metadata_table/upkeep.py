@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -24,6 +26,7 @@ from rli.metadata_table.contents import Contents
 from rli.metadata_table.deltacommit import Deltacommit
 from rli.metadata_table.expression_entries import ExpressionEntries, kept_expressions, why_expression_not_kept
 from rli.metadata_table.file_changes import FileChanges, data_files
+from rli.metadata_table.former_filters import FormerFilters
 from rli.metadata_table.group_logs import LogWriter
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.metadata_table.kept_partitions import KeptPartitions
@@ -31,7 +34,7 @@ from rli.metadata_table.live_statistics import LiveStatistics
 from rli.metadata_table.location_changes import placed, put_back, touched_partitions
 from rli.metadata_table.partition_change import PartitionChange
 from rli.metadata_table.secondary_entries import SecondaryEntries, kept_entries, why_not_kept
-from rli.model import Scope
+from rli.model import FileGroupId, Scope
 from rli.view.file_slices import FileSlice, is_behind
 from rli.view.file_system_view import FileSystemView
 from rli.view.snapshot import Snapshot
@@ -99,7 +102,11 @@ class Upkeep:
         return self._reader.timeline
 
     def of_write(
-        self, instant: str, change: TableChange, journals: Sequence[Journal], changed: ChangedValues | None = None
+        self,
+        instant: str,
+        change: TableChange,
+        journals: Sequence[Journal],
+        changed: Mapping[FileGroupId, ChangedValues] = MappingProxyType({}),
     ) -> Upkept:
         """What a write means whose files are not in the table yet.
 
@@ -107,7 +114,7 @@ class Upkeep:
             instant: of the write.
             change: of the table.
             journals: of the write.
-            changed: the changed values that its process has noted; None if they are not known.
+            changed: the changed values of its file groups that its process has noted.
 
         Raises:
             CorruptTableError: a file of the table or of the metadata table is damaged.
@@ -126,8 +133,10 @@ class Upkeep:
         }
         # A compaction changes no record.
         of_records = kept if change.operation != COMPACT else KeptPartitions(())
-        secondary = self._secondary(of_records, lambda entries: entries.of_write(instant, change, changed))
-        expressions = self._expressions(kept, lambda entries: entries.of_write(instant, change, left.keys()))
+        of_all = ChangedValues.joined(changed.values())
+        secondary = self._secondary(of_records, lambda entries: entries.of_write(instant, change, of_all))
+        former = FormerFilters.of(self._reader, chain.from_iterable(live.values()), changed)
+        expressions = self._expressions(kept, lambda entries: entries.of_write(instant, change, left.keys(), former))
         locations = self._locations(placed, journals)
         return self._upkept(instant, kept, Contents(files, left, locations, {**secondary, **expressions}))
 

@@ -381,19 +381,19 @@ def without_dropped(partitions: Sequence[str], storage: Storage) -> list[str]:
     return [name for name in partitions if name not in gone]
 
 
-def columns_with_entries(table: TableDefinition) -> tuple[str, ...]:
-    """The columns of which each value has an entry in an index, in a store or in the metadata table: a commit changes these entries.
+def columns_of_values(table: TableDefinition) -> tuple[str, ...]:
+    """The columns of which an index keeps each value, as an entry or in a bloom filter: a commit adds the values that it writes.
 
     Raises:
         CorruptTableError: the definitions of indexes or the file of their names cannot be read.
     """
     found = dict.fromkeys(index.column for index in NamedIndexes.load(table.storage).kept_in_stores.values())
-    partitions = [
-        name for name in table.properties.metadata_partitions if kind_of(name) is PartitionKind.SECONDARY_INDEX
-    ]
+    partitions = [name for name in table.properties.metadata_partitions if kind_of(name) in _OF_NAMES]
     definitions = load_index_definitions(table.storage, table.properties) if partitions else {}
-    columns = (indexed_column(definitions.get(name)) for name in partitions)
-    return (*(found | dict.fromkeys(column for column in columns if column is not None)),)
+    known = [definitions[name] for name in partitions if name in definitions]
+    filtered = (one.columns[0] for one in known if one.columns and one.kind == PartitionKind.BLOOM_FILTERS)
+    entered = (column for column in map(indexed_column, known) if column is not None)
+    return (*(found | dict.fromkeys((*filtered, *entered))),)
 
 
 def column_indexes(table: TableDefinition, sizes: Mapping[str, int]) -> tuple[ColumnIndex, ...]:

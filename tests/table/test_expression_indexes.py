@@ -218,6 +218,20 @@ def test_wrong_expressions_are_refused(tmp_path: Path) -> None:
         table.create_index("i", on="at", expression="day(at)")
 
 
+def test_filters_take_values_of_small_commits(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", ordering="ts", maintenance=False)
+    ids = [f"k{number}" for number in range(300)]
+    table.upsert(pa.table({"id": ids, "ts": [1] * 300, "name": [f"Name {key}" for key in ids]}))
+    table.create_index("low", on="name", using="bloom_filters", expression="lower(name)")
+    for ts in range(2, 6):
+        names = [f"New {ts} {number}" for number in range(3)]
+        table.upsert(pa.table({"id": ids[ts : ts + 3], "ts": [ts] * 3, "name": names}))
+        for name in (*names, "Name k0", "Name k299"):
+            assert table.read(filters=f"lower(name) = '{name.lower()}'")["name"].to_pylist() == [name]
+        absent = table.scan(filters="lower(name) = 'nobody at all'").explain().files
+        assert absent.pruned[PruningStep.EXPRESSION_INDEX] == absent.total
+
+
 def test_a_value_that_fails_is_read(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     table.insert(rows(("a", "x", 1, None, None, 1)))
