@@ -76,11 +76,10 @@ class BaseFileReader:
         """Whether the file has so few rows that ``batches`` holds all of them in memory at once."""
         return self.rows <= _FEW_ROWS
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """As stored, without metadata."""
-        schema: pa.Schema = self._file.schema_arrow.remove_metadata()
-        return schema
+        return self._file.schema_arrow.remove_metadata()
 
     def bloom_filter(self) -> BloomFilter | None:
         """Of the record keys, from the footer; None where the file has none."""
@@ -215,12 +214,12 @@ class BaseFileReader:
 
     def _chunk(self, row_group: int, column: str) -> Any:
         """What the footer says of a column of texts in a row group; None for a column that the file does not have."""
-        position = leaf_position(self._file.schema_arrow, (column,))
+        position = leaf_position(self.schema, (column,))
         return None if position is None else self._file.metadata.row_group(row_group).column(position)
 
     def present_columns(self, schema: pa.Schema) -> list[str]:
         """The names of the columns of a schema that the file has."""
-        stored = set(self._file.schema_arrow.names)
+        stored = set(self.schema.names)
         return [name for name in schema.names if name in stored]
 
     def close(self) -> None:

@@ -11,10 +11,12 @@ import pyarrow.parquet
 from pyspark import daemon, worker
 
 import rli_spark
+from rli_spark.session.loaded_objects import spare_loaded_objects
 from rli_spark.session.zip_directories import watch_zip_directories
 
 LOADED = (pd, pyarrow.dataset, pyarrow.parquet, worker, rli_spark)
 
 if __name__ == "__main__":
     watch_zip_directories()
+    spare_loaded_objects()
     daemon.manager()  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -26,6 +27,10 @@ pytestmark = pytest.mark.spark
 
 def parent_of_task(_: int) -> int:
     return os.getppid()
+
+
+def visited_and_left_out(_: int) -> tuple[int, int]:
+    return len(gc.get_objects()), gc.get_freeze_count()
 
 
 def test_workers_with_other_python_are_refused(
@@ -66,6 +71,11 @@ def test_tasks_share_the_workers_of_frames(spark: SparkSession) -> None:
     rows = spark.range(0, 2, 1, 2).mapInArrow(parent, "pid long").collect()
     assert set(rli_spark.SparkTasks(spark).run(parent_of_task, range(2))) == {row.pid for row in rows}
     assert "SPARK_SIMPLIFIED_TRACEBACK" not in spark.sparkContext.environment
+
+
+def test_collections_skip_loaded_modules(spark: SparkSession) -> None:
+    for visited, left_out in rli_spark.SparkTasks(spark).run(visited_and_left_out, range(2)):
+        assert visited < left_out / 10
 
 
 @pytest.mark.one_spark
