@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Callable
 
-from rli.coordination.locks.of_properties import is_usable_lock, require_usable_lock
 from rli.errors import InvalidInputError
-from rli.hudi.java_properties import format_properties
-from rli.hudi.lock_settings import lock_changes, lock_properties
-from rli.hudi.properties import PROPERTIES_PATH
 from rli.model import CommitResult, Step, TableType
 from rli.services.archive import ArchiveResult, archive, foretold_archive
 from rli.services.clean import CleanResult, clean, foretold_clean
@@ -27,10 +21,8 @@ from rli.settings import Maintenance
 from rli.table.opened import OpenTable
 from rli.table.options import parse_table_type, parse_tombstones
 from rli.table.patience import patience
+from rli.table.setting_changes import change_lock, change_settings
 from rli.tasks import InProcess, InThreads, TaskRunner
-from rli.view import paths
-from rli.view.definition import load_definition
-from rli.view.registration import has_index_of, stored_form
 from rli.write.engine.local import LocalEngine
 from rli.write.operations.deduplicate import Deduplicated, deduplicate
 from rli.write.options import WriteOptions, pass_over
@@ -266,7 +258,7 @@ class TableMaintenance:
             maintenance: the new settings; ``Maintenance.off()`` for nothing.
             timeout: as for ``clean``.
         """
-        self._change_settings("change of the maintenance", {"maintenance": maintenance}, timeout)
+        change_settings(self._opened, "change of the maintenance", {"maintenance": maintenance}, patience(timeout))
 
     def set_tombstones(self, tombstones: str, *, timeout: float | None = None) -> None:
         """Change for how long deleted keys keep the ordering values of their deletes; what is kept already follows.
@@ -278,7 +270,8 @@ class TableMaintenance:
         Raises:
             SettingsError: it is neither.
         """
-        self._change_settings("change of the tombstones", {"tombstones": parse_tombstones(tombstones)}, timeout)
+        changes = {"tombstones": parse_tombstones(tombstones)}
+        change_settings(self._opened, "change of the tombstones", changes, patience(timeout))
 
     def set_lock(self, lock: str, *, timeout: float | None = None) -> None:
         """Give the table another lock, which commits share with writers of Hudi. Do this while no writer of Hudi is at work.
@@ -298,15 +291,7 @@ class TableMaintenance:
             >>> import rli
             >>> rli.open_table("trips").set_lock("filesystem")
         """
-        storage = self._opened.definition.storage
-        require_usable_lock(storage, lock_properties(lock))
-        is_refused = not is_usable_lock(storage, self._opened.definition.reloaded().properties.raw)
-        service = self._opened.service("change of the lock", patience(timeout), is_unlocked=is_refused)
-        with service as (definition, fence):
-            properties = definition.reloaded().properties
-            changed = properties.changed(lock_changes(properties.raw, lock))
-            fence.replace(PROPERTIES_PATH, format_properties(changed.raw))
-        self._opened.reloaded()
+        change_lock(self._opened, lock, patience(timeout))
 
     def set_table_type(self, table_type: TableType | str, *, timeout: float | None = None) -> None:
         """Make the table merge-on-read or copy-on-write, beside readers and writers of rli. No file changes.
@@ -334,16 +319,3 @@ class TableMaintenance:
         with self._opened.service("change of the table type", patience(timeout)) as (_, fence):
             change_table_type(fence, wanted)
         self._opened.reloaded()
-
-    def _change_settings(self, service: str, changes: Mapping[str, object], timeout: float | None) -> None:
-        stored = load_definition(self._opened.definition.storage)
-        # This handle may have an index of its own; if it has the table's, it may know a password of it.
-        is_same = has_index_of(self._opened.definition, stored)
-        opened = OpenTable(replace(stored, binding=self._opened.definition.adopted().binding) if is_same else stored)
-        # Settings are replaced as a whole: under the lease, so that no change of the index is lost.
-        with closing(opened), opened.service(service, patience(timeout)) as (_, fence):
-            stored = load_definition(self._opened.definition.storage)
-            changed = stored.require_settings().model_copy(update=changes)
-            fence.replace(paths.SETTINGS, stored_form(stored.with_settings(changed)))
-        mine = self._opened.definition.require_settings().model_copy(update=changes)
-        self._opened.definition = self._opened.definition.with_settings(mine)
