@@ -41,6 +41,11 @@ def with_record_meta_columns(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*(pa.field(name, pa.string()) for name in _OF_RECORDS), *schema])
 
 
+def without_meta_columns(schema: pa.Schema) -> pa.Schema:
+    """The schema of the records in a base file of ``schema``."""
+    return pa.schema([field for field in schema if field.name not in META_COLUMNS])
+
+
 def require_no_reserved_columns(schema: pa.Schema) -> None:
     """Raise ``SchemaError`` if records have columns with names of Hudi's, or a mark of deletes that is not boolean."""
     reserved = [name for name in schema.names if name.casefold().startswith(RESERVED_PREFIX) and name != IS_DELETED]

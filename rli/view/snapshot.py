@@ -12,15 +12,11 @@ import pyarrow as pa
 from rli.errors import InstantNotFoundError, InvalidInputError, UnsupportedTableError
 from rli.filters.filter import Filter
 from rli.filters.predicates import Predicate
-from rli.hudi.avro_schema import from_avro
-from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY, with_meta_columns
-from rli.hudi.schema_history import LATEST_SCHEMA, require_found_by_name
+from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns, without_meta_columns
 from rli.hudi.table_keys import TableKeys
-from rli.hudi.timeline.commit_metadata import COMPACT
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.model import FileGroupId, Query
-from rli.view.column_indexes import without_dropped
 from rli.view.definition import TableDefinition
 from rli.view.file_listing import FileListing, FolderListing, MetadataListing
 from rli.view.file_slices import FileSlice, latest_slices
@@ -34,6 +30,7 @@ from rli.view.slice_reader import SliceReader
 from rli.view.slice_readers import SliceReaders
 from rli.view.table_change import TableChange
 from rli.view.table_metadata import TableMetadata
+from rli.view.told_schema import told_schema
 
 
 class FindsValues(Protocol):
@@ -92,8 +89,7 @@ class Snapshot:
             if now.timeline_layout == table.timeline_layout:
                 break
             table = now
-        listed = without_dropped(now.properties.metadata_partitions, now.storage)
-        return cls(now, timeline, metadata=TableMetadata(now, timeline, listed) if listed else None)
+        return cls(now, timeline, metadata=TableMetadata.of(now, timeline))
 
     def as_of(self, instant: str) -> Snapshot:
         """The table as it was at an instant."""
@@ -133,33 +129,14 @@ class Snapshot:
     @cached_property
     def schema(self) -> pa.Schema | None:
         """Schema of the records without meta columns; None in a table that was never written."""
-        for change in self._changes_of_schema():
-            if change.avro_schema:
-                if change.extra.get(LATEST_SCHEMA):
-                    require_found_by_name(self.table.storage)
-                return _without_meta(from_avro(change.avro_schema))
-        if self.table.properties.create_schema:
-            return _without_meta(from_avro(self.table.properties.create_schema))
+        told = told_schema(self.table, self.timeline, self.change)
+        if told is not None:
+            return told
         newest = max(self.slices.values(), key=lambda file_slice: file_slice.instant, default=None)
         if newest is None:
             return None
         with SliceReaders(self.table, None).open(newest) as reader:
-            return _without_meta(reader.schema)
-
-    def _changes_of_schema(self) -> Iterator[TableChange]:
-        """The completed writes that may tell the schema, the best first.
-
-        Of a past state, a compaction comes last: it completed perhaps long after its instant, and has the schema of then.
-        """
-        is_past = self.timeline.as_of is not None
-        compactions: list[TableChange] = []
-        for instant in reversed(self.timeline.completed_writes):
-            change = self.change(instant)
-            if is_past and change.operation == COMPACT:
-                compactions.append(change)
-            else:
-                yield change
-        yield from compactions
+            return without_meta_columns(reader.schema)
 
     @property
     def table_keys(self) -> TableKeys:
@@ -354,7 +331,3 @@ class Snapshot:
 def told_of_now(table: TableDefinition, tell: Callable[[Snapshot], Told]) -> Told:
     """What a function tells of the present state; it is called again if others have overtaken it."""
     return read_again(table, lambda table: tell(Snapshot.now(table)))
-
-
-def _without_meta(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([field for field in schema if field.name not in META_COLUMNS])

@@ -16,6 +16,7 @@ from rli.hudi.properties import load_properties
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.telemetry import events, metrics
+from rli.view.column_indexes import without_dropped
 from rli.view.definition import TableDefinition
 
 Told = TypeVar("Told")
@@ -43,6 +44,12 @@ class TableMetadata:
         self._complete = set[str]()
         self.partitions = frozenset(partitions)
         """The partitions of the metadata table that can be asked."""
+
+    @classmethod
+    def of(cls, table: TableDefinition, timeline: Timeline) -> TableMetadata | None:
+        """The metadata table of a table, its properties read after the timeline; None where it is off."""
+        listed = without_dropped(table.properties.metadata_partitions, table.storage)
+        return cls(table, timeline, listed) if listed else None
 
     @property
     def location(self) -> str:
