@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rli.errors import RliError
+from rli.errors import InstantNotFoundError, RliError
 from rli.findings import Finding, Verdict, problem
+from rli.hudi.metadata.partitions import kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.metadata_table.compaction import held_back_by
 from rli.metadata_table.status import metadata_status
@@ -21,6 +22,8 @@ _MANY_DELTACOMMITS: Final = 30
 def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Whether the metadata table can be read, and whether it is compacted; nothing if there is none.
 
+    Partitions that readers rely on are opened, and small ones read; ``Verification`` reads and compares all.
+
     Args:
         snapshot: state of the table.
     """
@@ -32,6 +35,10 @@ def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
         yield problem(_ROOM, error)
         return
     if not status.partitions:
+        return
+    damaged = [*_damage(reader)]
+    if damaged:
+        yield from damaged
         return
     names = ",".join(found.partition for found in status.partitions)
     pending = held_back_by(snapshot.timeline, reader.timeline) if status.deltacommits else None
@@ -49,3 +56,20 @@ def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
         else "if no engine works on the pending instant, let the engine that began it roll it back; then run: rli metadata "
         "compact TABLE",
     )
+
+
+def _damage(reader: MetadataTableReader) -> Iterator[Finding]:
+    for name in reader.partitions:
+        if kind_of(name) is None:
+            continue
+        try:
+            reader.require_readable(name)
+        except InstantNotFoundError:
+            # Others have compacted it meanwhile, so it can be read.
+            continue
+        except RliError as error:
+            advice = (
+                f"rli metadata disable TABLE --partitions {name}, then rli metadata enable TABLE --partitions {name}"
+            )
+            detail = f"readers read folders and footers in place of this partition: partition={name}: {error.problem}"
+            yield Finding(_ROOM, Verdict.PROBLEM, detail, f"build the partition again: {advice}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rli import open_table
 from tests.cli.conftest import Rli
+from tests.support.tables import turn_into_version_9
 
 
 def test_partitions_come_and_go(rli: Rli, trips: str) -> None:
@@ -36,3 +38,12 @@ def test_verification_names_what_differs(rli: Rli, trips: str, tmp_path: Path) -
     found = rli("metadata", "verify", trips, "--json", status=1).json
     assert {each["partition"] for each in found} == {"files", "record_index"}
     assert file.name in rli("metadata", "verify", trips, status=1).out
+
+
+def test_removal_tells_what_went_too(rli: Rli) -> None:
+    rli("create", "t", "--record-key", "id")
+    turn_into_version_9(open_table("t"))
+    rli("metadata", "enable", "t", "--partitions", "column_stats,partition_stats")
+    removal = ("metadata", "disable", "t", "--partitions", "column_stats")
+    assert "would go, too, since they need what was named: partition_stats" in rli(*removal, "--dry-run").err
+    assert "--partitions column_stats,partition_stats" in rli(*removal).err

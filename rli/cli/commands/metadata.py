@@ -98,9 +98,9 @@ def disable(
 
     What needs a partition goes with it: partition_stats with column_stats, and all of them with files.
     """
-    opened = rli.open_table(table, index=index)
-    done = opened.metadata.disable(_names(partitions), timeout=timeout, dry_run=dry_run)
-    report(done, as_json=as_json, render=lambda: _print_change(done))
+    opened, named = rli.open_table(table, index=index), _names(partitions)
+    done = opened.metadata.disable(named, timeout=timeout, dry_run=dry_run)
+    report(done, as_json=as_json, render=lambda: _print_removal(done, named))
 
 
 def compact(
@@ -150,6 +150,15 @@ def _print_change(done: MetadataChange) -> None:
             "partitions that readers rely on": ", ".join(done.listed) or "none",
         }
     )
+
+
+def _print_removal(done: MetadataChange, named: list[str] | None) -> None:
+    _print_change(done)
+    more = [] if named is None else [name for name in done.removed if name not in named]
+    if more:
+        verb = "would go, too" if done.dry_run else "went, too"
+        print_note(f"{verb}, since they need what was named: {', '.join(more)}")
+        print_note(f"to build all of them again: rli metadata enable TABLE --partitions {','.join(done.removed)}")
 
 
 def _print_compaction(done: MetadataCompaction) -> None:

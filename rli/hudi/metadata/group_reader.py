@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from rli.hudi.metadata.cells import in_own_form
 from rli.hudi.metadata.group_slices import GroupSlice
 from rli.hudi.metadata.log_changes import LogChanges
 from rli.hudi.metadata.overlay import Overlay
-from rli.hudi.metadata.sought import Sought
+from rli.hudi.metadata.sought import Sought, SoughtKeys
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.storage import Storage, StoredFile
@@ -24,6 +25,9 @@ _READ_WHOLE: Final = 4 << 20
 
 _READ_WHOLE_AT_ONCE: Final = 8 << 20
 """The same of object stores, where a request takes as long as some megabytes."""
+
+_READ_WHOLE_TO_TEST: Final = 1 << 20
+"""Bytes of the files of a file group that are read as a whole to find damage."""
 
 _READ_WHOLE_FOR_MANY: Final = 32 << 20
 """The same of object stores for all keys or many."""
@@ -64,33 +68,38 @@ class GroupReader:
             InstantNotFoundError: a file has gone.
             UnsupportedTableError: a log file has a block that rli does not read.
         """
-        overlay = self._overlay(None)
-        base = self._group.base
-        if base is None:
-            yield from overlay.over([])
-            return
-        with self._open(base, None) as source:
-            reader = HFileReader(source, base.size)
-            schema = _schema_of(reader, base)
-            yield from overlay.over(in_own_form(cells, schema) for cells in reader.cells())
+        yield from self._overlay(None).over(self._of_base(None))
+
+    def require_readable(self) -> None:
+        """Pass the file group unless a file is damaged: all of small ones is read, of others their heads, ends and indexes.
+
+        Raises what ``scan`` raises.
+        """
+        base = [] if self._group.base is None else [self._group.base]
+        is_small = sum(file.size for file in (*base, *self._group.changed_logs)) <= _READ_WHOLE_TO_TEST
+        for _ in self.scan() if is_small else self.lookup(SoughtKeys(pa.array([], pa.binary()))):
+            pass
 
     def lookup(self, sought: Sought) -> Iterator[pa.RecordBatch]:
         """The cells of some keys, in order, without removed records; raises what ``scan`` raises."""
-        overlay = self._overlay(sought)
-        yield from overlay.over([] if self._group.base is None else self._found(self._group.base, sought))
+        yield from self._overlay(sought).over(self._of_base(sought))
 
     def _overlay(self, sought: Sought | None) -> Overlay:
         changes = LogChanges(self._instants, self._written, sought)
         for file in self._group.changed_logs:
-            with self._open(file, sought) as source:
+            with _naming(file.path), self._open(file, sought) as source:
                 changes.read(source, file)
         return Overlay.of(changes.batches, merges=self._merges)
 
-    def _found(self, base: StoredFile, sought: Sought) -> Iterator[pa.RecordBatch]:
-        with self._open(base, sought) as source:
+    def _of_base(self, sought: Sought | None) -> Iterator[pa.RecordBatch]:
+        """The cells of the base file, if there is one: the sought ones, or all."""
+        base = self._group.base
+        if base is None:
+            return
+        with _naming(base.path), self._open(base, sought) as source:
             reader = HFileReader(source, base.size)
             schema = _schema_of(reader, base)
-            for cells in sought.cells(reader):
+            for cells in reader.cells() if sought is None else sought.cells(reader):
                 yield in_own_form(cells, schema)
 
     def _content(self, file: StoredFile) -> bytes:
@@ -109,6 +118,17 @@ class GroupReader:
             return self._storage.filesystem.open_input_file(self._storage.full_path(file.path))
         except FileNotFoundError as error:
             raise _gone(file) from error
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Let an error of damage in a file name the file."""
+    try:
+        yield
+    except CorruptTableError as error:
+        if path not in error.problem:
+            error.with_problem(f"{error.problem} file={path}")
+        raise
 
 
 def _schema_of(reader: HFileReader, file: StoredFile) -> str:

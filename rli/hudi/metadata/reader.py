@@ -168,6 +168,20 @@ class MetadataTableReader:
         """As ``require_whole``, but of log files only that they are there and not empty: most often no commit is read for that."""
         self._written.require_each(partition, self.groups(partition))
 
+    def require_readable(self, partition: str) -> None:
+        """Pass a partition unless one of its files is missing or damaged.
+
+        All of small file groups is read, of others the heads, ends and indexes of files: damage between may stay unseen.
+
+        Raises:
+            CorruptTableError: a file is missing or damaged; names the file.
+            InstantNotFoundError: others have compacted the metadata table since.
+            UnsupportedTableError: a file has a form that rli does not read.
+        """
+        self.require_whole(partition)
+        for group in self.groups(partition):
+            self._reader(partition, group).require_readable()
+
     def superseded(self, partition: str) -> tuple[StoredFile, ...]:
         """The files of a partition that no reader needs any more; raises as ``groups``."""
         return superseded_files(

@@ -66,15 +66,18 @@ class WrittenLogs:
         """
         builds = {build.time for build in self._instants.builds}
         changes = [change for change in self._chosen(_since(groups, self._instants)) if change.time not in builds]
+        # Without a base file, the build tells whether there was one.
+        born = builds.intersection(_first_instant(group) for group in _visible(groups) if group.base is None)
         if len(groups) == 1:
             (group,) = groups
             changes = [change for change in changes if not self._may_show(change, group)]
             written = [log for log in group.changed_logs if log.size]
             if not self._instants.name_log_files and len(changes) <= len(written):
                 # The names do not tell which commit has written a log file, but each has written one.
-                return
-        asked = {change.time for change in changes}
-        self._require(partition, groups, lambda instant: instant.time in asked)
+                changes = []
+        asked = {*born, *(change.time for change in changes)}
+        if asked:
+            self._require(partition, groups, lambda instant: instant.time in asked)
 
     def _may_show(self, change: Instant, group: GroupSlice) -> bool:
         """Whether a file group has the file of a deltacommit or of a compaction, or needs it no more, by names alone."""
