@@ -614,7 +614,7 @@ def test_two_builds_share_their_work(table: Table) -> None:
     require_same(table)
 
 
-@pytest.mark.parametrize("meanwhile", ["nothing", "commits", "cleans"])
+@pytest.mark.parametrize("meanwhile", ["nothing", "commits", "cleans", "columns"])
 def test_dead_builds_are_gone_on_with(table: Table, meanwhile: str) -> None:
     """The shards that are in the store are not read again, unless files of the state that the build began with are gone."""
     table.upsert(rows(*((f"k{number}", f"c{number % 5}", 1, f"{number % 7}") for number in range(20))))
@@ -641,6 +641,8 @@ def test_dead_builds_are_gone_on_with(table: Table, meanwhile: str) -> None:
         if meanwhile != "nothing":
             for ts in (2, 3):
                 table.upsert(rows(("k0", "c0", ts, f"new {ts}"), ("k1", "c2", ts, "moved"), ("new", "c4", ts, "new")))
+        if meanwhile == "columns":
+            table.upsert(rows(("k3", "c3", 4, "wide")).append_column("extra", pa.array([1])))
         if meanwhile == "cleans":
             table.clean(keep_commits=1)
         patch.setattr(ColumnValues, "of_slice", noted)

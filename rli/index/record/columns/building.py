@@ -99,6 +99,9 @@ class Build:
             # Commits were undone or archived since.
             return None
         state = snapshot.reduced_to(frozenset(record.covers))
+        if state.schema != snapshot.schema:
+            # The column of this name may have been another one.
+            return None
         return cls(index, state, Watermarks(**parse_json(content)), record.last_sequence)
 
     def fill(self, values: ColumnValues, on_files: OnFiles) -> int:
