@@ -73,6 +73,8 @@ class LeasedWrite:
 
     def _published(self, prepared: PreparedWrite) -> PublishedWrite:
         ready = self._ready_before_lock(prepared)
+        if ready is not None:
+            ready.promote_before_lock()
         for _ in range(_MOST_HOLDINGS):
             with self._lease.locked(is_tentative=True) as lock, self._passing_over_its_loss(lock):
                 ready = self._ready_under_lock(prepared, ready)
@@ -107,18 +109,10 @@ class LeasedWrite:
         """The write as ``_ready``, checked again if another engine has changed the table since."""
         ready = None if checked is None else checked.unless_overtaken()
         if ready is None:
-            self._require_not_promoted()
+            _require_repeatable(checked)
             # No commit follows until the lock is released.
             ready = self._ready(prepared, prepared.files if checked is None else checked.files)
         return ready
-
-    def _require_not_promoted(self) -> None:
-        """Raise ``ConflictError`` if files have come into the table already: a check would look for them elsewhere."""
-        if self._promoted:
-            raise ConflictError(
-                f"another engine took Hudi's lock from this write, and changed the table: table={self._begun.table.location}",
-                remedy="write again",
-            )
 
     def _ready(self, prepared: PreparedWrite, listed: Sequence[str]) -> ReadyWrite:
         """The write after its check, with all files made; the manifest lists ``listed`` so far."""
@@ -164,6 +158,15 @@ class LeasedWrite:
             extra=begun.caller.extra,
             facts=CommitFacts.of_write(accepted.counts, effort, begun.instant, table.now()),
             deleted_keys=accepted.deleted_keys,
+        )
+
+
+def _require_repeatable(checked: ReadyWrite | None) -> None:
+    """Raise ``ConflictError`` if files have come into the table that another check would make anew."""
+    if checked is not None and not checked.may_be_checked_again:
+        raise ConflictError(
+            f"another engine took Hudi's lock from this write, and changed the table: table={checked.table.location}",
+            remedy="write again",
         )
 
 

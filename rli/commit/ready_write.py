@@ -16,6 +16,7 @@ from rli.commit.begun_write import BegunWrite
 from rli.commit.prepared_write import PreparedWrite
 from rli.coordination.contract import Held, HudiLock
 from rli.errors import LeaseLostError, UndecidedCommitError
+from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.upkeep import Upkept
 from rli.model import Step
@@ -76,7 +77,8 @@ class ReadyWrite:
         """
         # Promoted before the draft is written: the draft is then flushed in one pass with the new names of the
         # promoted files (P17), and nothing slow lies between the check of the lease and the publication.
-        self._promote()
+        self._promote(self.files)
+        self.begun.on_step(Step.PROMOTED)
         prepared = self._prepared()
         # The lock is asked last: whoever took it from this process finds no commit that comes later.
         if not lock.settle():
@@ -86,19 +88,39 @@ class ReadyWrite:
         lock.require_held()
         self._complete(prepared)
 
-    def _promote(self) -> None:
-        """Move the files of the write to where readers will look, once the instant has completed."""
+    def promote_before_lock(self) -> None:
+        """Bring the data files into the table already, where that takes long and allows another check under the lock."""
+        if self.stamp is not None and self._may_promote_early:
+            self._promote(self.change.files)
+
+    @property
+    def may_be_checked_again(self) -> bool:
+        """Whether no file is in the table that another check would look for elsewhere, or make anew."""
+        return not self.promoted or (self._may_promote_early and {*self.promoted} <= {*self.change.files})
+
+    @property
+    def _may_promote_early(self) -> bool:
+        """Whether files are copied, so that a check finds them where they were, and whether checks pass over the copies.
+
+        Names tell the instant, which is pending, but for log files of table version 6. A clustering may give files up at another check.
+        """
+        tells_instant = self.table.properties.is_copy_on_write or self.table.timeline_layout.keeps_completion_times
+        return not self.table.storage.is_local and tells_instant and self.change.operation != CLUSTER
+
+    def _promote(self, files: Sequence[str]) -> None:
+        """Let files of the write be where readers will look, once the instant has completed."""
         begun, storage = self.begun, self.begun.table.storage
-        write_partition_metadata(storage, self.change.partition_paths, begun.instant)
-        if not self.table.properties.is_copy_on_write:
-            write_markers(self.table, begun.instant, self.change.stats)
-        for path in [path for path in self.files if path not in self.promoted]:
+        promoted = {*self.promoted}
+        if not promoted:
+            write_partition_metadata(storage, self.change.partition_paths, begun.instant)
+            if not self.table.properties.is_copy_on_write:
+                write_markers(self.table, begun.instant, self.change.stats)
+        for path in [path for path in files if path not in promoted]:
             # Noted before the move. A failure of the move leaves open whether the file has arrived; the clean-up then
             # removes it in both cases, and a missing file is no error there.
             self.promoted.append(path)
-            storage.move(paths.unpublished_file(begun.instant, path), path)
+            storage.promote(paths.unpublished_file(begun.instant, path), path)
             begun.on_step(Step.FILE_PROMOTED)
-        begun.on_step(Step.PROMOTED)
 
     def _prepared(self) -> PreparedCommit:
         """The content of the commit, on the disk together with all that it refers to."""

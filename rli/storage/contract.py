@@ -115,6 +115,10 @@ class FileChanges(ABC):
     def move(self, source: str, target: str) -> None:
         """Move a file; a file at the target is replaced."""
 
+    def promote(self, source: str, target: str) -> None:
+        """Let a file have another name; see ``Storage.promote``. By default, it is moved."""
+        self.move(source, target)
+
     @abstractmethod
     def make_folder(self, path: str) -> None:
         """Make a folder, where folders are more than a part of files' names."""

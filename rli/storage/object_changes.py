@@ -69,10 +69,13 @@ class ObjectChanges(FileChanges):
         self._publications.settle(key_of(draft))
 
     def move(self, source: str, target: str) -> None:
+        self.promote(source, target)
+        self.delete_file(source)
+
+    def promote(self, source: str, target: str) -> None:
         # A copy of an object that is gone fails; of one that is there the answer may be lost, and the copy repeated.
         with as_os_errors(source):
             obstore.copy(self._store, key_of(source), key_of(target))
-        self.delete_file(source)
 
     def make_folder(self, path: str) -> None:
         """Nothing: it is there with its first object."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -302,13 +302,24 @@ class Storage:
 
     def move(self, source: str, target: str) -> None:
         """Move a file; the target's folder is made if needed, a file at the target is replaced."""
+        self._name(self._changes.move, source, target)
+
+    def promote(self, source: str, target: str) -> None:
+        """Move a file whose folder is about to be deleted: in an object store, which copies, the source goes with this folder.
+
+        Raises:
+            FileNotFoundError: the source is gone.
+        """
+        self._name(self._changes.promote, source, target)
+
+    def _name(self, give: Callable[[str, str], None], source: str, target: str) -> None:
         full_source, full_target = self._own_file(source), self._own_file(target)
         try:
-            self._changes.move(full_source, full_target)
+            give(full_source, full_target)
         except FileNotFoundError:
             # Most folders are there: it takes longer to make sure of that than to move the file.
             self.make_folder(posixpath.dirname(target))
-            self._changes.move(full_source, full_target)
+            give(full_source, full_target)
 
     def make_folder(self, path: str) -> None:
         self._changes.make_folder(self._own_folder(path))

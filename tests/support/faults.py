@@ -198,6 +198,11 @@ class PointedStorage(Storage):
         super().move(source, target)
         self.at_point(f"after move {target}")
 
+    def promote(self, source: str, target: str) -> None:
+        self.at_point(f"before move {target}")
+        super().promote(source, target)
+        self.at_point(f"after move {target}")
+
     def make_folder(self, path: str) -> None:
         self.at_point(f"before folder {path}")
         super().make_folder(path)
