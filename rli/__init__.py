@@ -76,10 +76,12 @@ from rli.services import (
 )
 from rli.settings import Maintenance, TableSettings
 from rli.table import (
+    Deduplicated,
     DroppedTable,
     IndexInfo,
     IndexOfTable,
     MetadataOfTable,
+    RepeatedKey,
     Scan,
     SyncResult,
     Table,
@@ -96,7 +98,6 @@ from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexHome, In
 from rli.view.explanation import PrunedCounts, PruningStep, ScanExplanation
 from rli.view.history import HistoryEntry
 from rli.write.buffered.writer import BufferedWriter
-from rli.write.operations.deduplicate import Deduplicated, RepeatedKey
 
 __version__ = _version("record-level-index")
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
 from typing import Final
 
 from rli.cli.interruption import watch_for_interruption
-
-INTERRUPTED: Final = 128 + signal.SIGINT
-"""Exit status after Ctrl-C, as shells have it."""
-PIPE_CLOSED: Final = 128 + signal.SIGPIPE
-"""Exit status if the reader of standard output has closed it, as shells have it."""
+from rli.cli.statuses import INTERRUPTED
 
 _BUG: Final = 2
 

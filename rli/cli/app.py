@@ -8,31 +8,11 @@ import typer
 from typer.core import TyperGroup
 
 import rli
-from rli.cli import INTERRUPTED, PIPE_CLOSED
-from rli.cli.commands import (
-    advise,
-    bench,
-    capacity,
-    change,
-    cluster,
-    compact,
-    create,
-    doctor,
-    housekeeping,
-    index,
-    lease,
-    lock,
-    metadata,
-    overwrite,
-    read,
-    report,
-    table_type,
-    undo,
-    write,
-)
+from rli.cli.commands import all_commands
 from rli.cli.demo import command as demo
 from rli.cli.failures import Failure, asks_for_json, exit_status
 from rli.cli.output import FAILED, drop_output
+from rli.cli.statuses import INTERRUPTED, PIPE_CLOSED
 from rli.cli.telling import waits_and_warnings_told
 from rli.errors import RliError
 
@@ -101,22 +81,4 @@ def _root(
 
 
 demo.register(app)
-create.register(app)
-write.register(app)
-overwrite.register(app)
-change.register(app)
-undo.register(app)
-cluster.register(app)
-compact.register(app)
-housekeeping.register(app)
-read.register(app)
-report.register(app)
-index.register(app)
-metadata.register(app)
-lease.register(app)
-lock.register(app)
-table_type.register(app)
-doctor.register(app)
-capacity.register(app)
-advise.register(app)
-bench.register(app)
+all_commands.register(app)

@@ -10,12 +10,15 @@ from rli.table.options import TableOptions
 from rli.table.scan import Scan
 from rli.table.table import Table
 from rli.table.versions import TableVersions
+from rli.write.operations.deduplicate import Deduplicated, RepeatedKey
 
 __all__ = [
+    "Deduplicated",
     "DroppedTable",
     "IndexInfo",
     "IndexOfTable",
     "MetadataOfTable",
+    "RepeatedKey",
     "Scan",
     "SyncResult",
     "Table",
