@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import rli
-from rli.cli.commands.create import TypeName
+from rli.cli.commands.create_options import TypeName
 from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command
 from rli.cli.output import print_facts, report
 from rli.model import TableType
