@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -36,6 +36,7 @@ from rli.metadata_table.initial_records import visible_files
 from rli.metadata_table.partition_statistics import merged_over_files
 from rli.metadata_table.secondary_entries import kept_entries
 from rli.model import FileGroupId
+from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
 
@@ -152,20 +153,37 @@ class Verification:
 
     def _partition_statistics(self) -> Iterator[Difference]:
         live: dict[str, list[Mapping[str, ColumnStatistics]]] = defaultdict(list)
-        with_logs: set[str] = set()
+        slices: dict[str, list[FileSlice]] = defaultdict(list)
         for file_slice in self._snapshot.slices.values():
             path = file_slice.group.partition_path
-            if file_slice.logs:
-                with_logs.add(path)
-            elif file_slice.base is not None:
+            slices[path].append(file_slice)
+            if file_slice.base is not None:
                 records = self._of_file((path, posixpath.basename(file_slice.base.path)))
                 live[path] += [records.statistics] if records.rows else []
-        # Those of a partition with log files need not be tight.
-        live = {path: files for path, files in live.items() if path not in with_logs}
-        kept = partition_statistics(self._reader, self._columns.names, live)
-        for path, files in live.items():
-            expected = merged_over_files(path, files, self._columns.names)
-            yield from self._compared(PartitionKind.PARTITION_STATS, path, expected, kept.get(path))
+        kept = partition_statistics(self._reader, self._columns.names, slices)
+        for path, own in slices.items():
+            if any(file_slice.logs for file_slice in own):
+                # Those of a partition with log files need not be tight.
+                yield from self._outside(path, own, kept.get(path, {}))
+            elif path in live:
+                expected = merged_over_files(path, live[path], self._columns.names)
+                yield from self._compared(PartitionKind.PARTITION_STATS, path, expected, kept.get(path))
+
+    def _outside(
+        self, path: str, slices: Iterable[FileSlice], kept: Mapping[str, ColumnStatistics]
+    ) -> Iterator[Difference]:
+        """The columns of a partition whose statistics some of its records contradict."""
+        schema = self._snapshot.schema or pa.schema([])
+        names = [name for name in kept if name in schema.names]
+        wrong: set[str] = set()
+        for file_slice in slices if names else ():
+            with self._snapshot.reader(file_slice) as reader:
+                for batch in reader.batches(pa.schema([schema.field(name) for name in names])):
+                    columns = zip(names, batch.columns, strict=True)
+                    wrong |= {name for name, values in columns if not _covers(kept[name], values)}
+        for name in sorted(wrong):
+            item, details = f"{path} column={name}", f"a record contradicts them: metadata={kept[name]}"
+            yield Difference(PartitionKind.PARTITION_STATS, item, Fault.WRONG, details)
 
     def _compared(
         self,
@@ -249,6 +267,27 @@ def _misplaced(keys: pa.Array, found: pa.RecordBatch, group: FileGroupId) -> Ite
     for row in pa.table([known, *named], ["key", "path", "file_id"]).filter(pc.invert(is_right)).to_pylist():
         details = f"table={group} metadata={FileGroupId(row['path'], row['file_id'])}"
         yield Difference(PartitionKind.RECORD_INDEX, row["key"], Fault.WRONG, details)
+
+
+def _covers(statistics: ColumnStatistics, values: pa.ChunkedArray) -> bool:
+    """Whether statistics say nothing that values contradict; NaN lies outside of all bounds, as readers know."""
+    kind = values.type
+    if statistics.null_count == 0 and values.null_count:
+        return False
+    present = values.drop_null()
+    if pa.types.is_floating(kind):
+        present = present.filter(pc.invert(pc.is_nan(present)))
+    if not len(present):
+        return True
+    if statistics.minimum is None and statistics.maximum is None:
+        # Nulls alone, or nothing that readers use.
+        return statistics.is_unknown or statistics.null_count != statistics.value_count
+    ends = pc.min_max(present)
+    least, greatest = (
+        bound_value(end, statistics.value_type, kind) for end in (statistics.minimum, statistics.maximum)
+    )
+    is_below = least is not None and pc.less(ends["min"], least).as_py()
+    return not is_below and (greatest is None or not pc.greater(ends["max"], greatest).as_py())
 
 
 def _holds(found: ColumnStatistics, true: ColumnStatistics, kind: pa.DataType) -> bool:

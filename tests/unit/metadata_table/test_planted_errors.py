@@ -225,3 +225,24 @@ def test_rewritten_records_are_no_errors(compacted: _Compacted) -> None:
         for file, found in compacted.groups(partition):
             compacted.write(file, found)
     assert differences(compacted.path) == []
+
+
+def test_stale_statistics_over_logs_are_found(tmp_path: Path) -> None:
+    """Without their newest log file, statistics of a partition still say what its base files said."""
+    table = create_table(
+        tmp_path / "t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        table_type="merge_on_read",
+        maintenance=False,
+    )
+    turn_into_version_9(table)
+    table.upsert(records(("a", "Oslo", 1, 1.0), ("b", "Oslo", 1, 2.0), ("c", "Bern", 1, 1.0)))
+    table.metadata.enable(_PARTITIONS)
+    table.upsert(records(("a", "Oslo", 2, 1.5)))
+    assert differences(tmp_path / "t") == []
+    for log in (tmp_path / "t/.hoodie/metadata/partition_stats").glob(".*.log.*"):
+        log.unlink()
+    found = [(each.partition, each.item, each.fault) for each in differences(tmp_path / "t")]
+    assert found == [("partition_stats", "Oslo column=ts", "wrong")]
