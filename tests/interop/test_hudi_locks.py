@@ -26,7 +26,7 @@ from rli.coordination.locks.contract import SharedLock
 from rli.coordination.locks.file_lock import FileLock
 from rli.coordination.locks.locked_lease import LockedLease
 from rli.coordination.locks.storage_lock import StorageLock
-from rli.coordination.locks.zookeeper_lock import ZookeeperLock
+from rli.coordination.locks.zookeeper_lock import HeldZookeeperLock, ZookeeperLock
 from rli.errors import LeaseBusyError, LeaseLostError
 from rli.hudi.lock_settings import StorageLockSettings, ZookeeperLockSettings
 from rli.storage import Storage
@@ -132,14 +132,16 @@ def _zookeeper(jvm: HudiJvm, folder: Path, _store: ObjectStore, zookeeper: str) 
     of_rli = partial(ZookeeperLock, settings, "table")
     table = {"path": folder / "t", "lock": f"zookeeper://{zookeeper}/hudi/locks?key={key}"}
 
-    def remove() -> None:
-        client = KazooClient(zookeeper)
-        client.start()
-        for child in client.get_children(settings.path):
-            client.delete(f"{settings.path}/{child}")
-        client.stop()
-
+    remove = partial(_remove_nodes, zookeeper, settings.path)
     return Locks(jvm, "ZookeeperBasedLockProvider", options, of_rli, remove, remove, table, folder)
+
+
+def _remove_nodes(servers: str, path: str) -> None:
+    client = KazooClient(servers)
+    client.start()
+    for child in client.get_children(path):
+        client.delete(f"{path}/{child}")
+    client.stop()
 
 
 KINDS: Final = {"file": _file, "storage": _storage, "zookeeper": _zookeeper}
@@ -299,6 +301,47 @@ def test_table_is_written_under_lock(locks: Locks) -> None:
     theirs = locks.of_hudi()
     theirs.take()
     theirs.release()
+
+
+def test_write_outlives_each_session(zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node of the holder goes, as if ZooKeeper ended its session: just behind the taking, or before a check or the release."""
+    left, seen = list[int](), [0]
+    attempt, check, release = ZookeeperLock.attempt, HeldZookeeperLock.require_held, HeldZookeeperLock.release
+    lock = f"zookeeper://{zookeeper}/hudi/locks?key={tmp_path.name}"
+    table = create_table(tmp_path / "t", record_key="id", lock=lock, write_attempts=1, maintenance=False)
+
+    def end_if_wanted() -> None:
+        seen[0] += 1
+        if left and seen[0] == left[0]:
+            left.clear()
+            _remove_nodes(zookeeper, f"/hudi/locks/{tmp_path.name}")
+
+    def attempt_and_end(own: ZookeeperLock, require_leading: Callable[[], None]) -> HeldZookeeperLock | None:
+        held = attempt(own, require_leading)
+        if held is not None:
+            end_if_wanted()
+        return held
+
+    def end_and(then: Callable[[HeldZookeeperLock], None]) -> Callable[[HeldZookeeperLock], None]:
+        def run(held: HeldZookeeperLock) -> None:
+            end_if_wanted()
+            then(held)
+
+        return run
+
+    monkeypatch.setattr(ZookeeperLock, "attempt", attempt_and_end)
+    monkeypatch.setattr(HeldZookeeperLock, "require_held", end_and(check))
+    monkeypatch.setattr(HeldZookeeperLock, "release", end_and(release))
+    seen[0] = 0
+    table.upsert(pa.table({"id": ["a"], "n": [0]}))
+    for point in range(1, seen[0] + 1):
+        seen[0] = 0
+        left[:] = [point]
+        assert table.upsert(pa.table({"id": ["a"], "n": [point]})).updated == 1
+        assert left == []
+        assert table.read().to_pylist() == [{"id": "a", "n": point}]
+    assert all(instant.is_completed for instant in table.timeline())
+    assert table.verify_index().agrees
 
 
 def test_audits_have_one_form(jvm: HudiJvm, tmp_path: Path, object_store: ObjectStore, zookeeper: str) -> None:
