@@ -71,6 +71,27 @@ def test_statistics_of_both_find_keys(engine: HudiEngine, tmp_path: Path, monkey
     assert set(partitions) <= {found.partition for found in table.metadata.status().partitions}
 
 
+@with_hudi(NEWEST)
+def test_hudi_builds_filters_of_our_files(engine: HudiEngine, tmp_path: Path) -> None:
+    """Whatever type a filter has, Hudi's build says the type of its own option: ours are SIMPLE."""
+    table = rli.create_table(
+        tmp_path / "trips", record_key="id", partition_by="city", ordering="ts", index="global-bloom:"
+    )
+    table.upsert(_records(*(trip(f"k{number}", ts=1) for number in range(9))))
+    options = write_options(engine, BY_CITY, index="GLOBAL_BLOOM") | {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.metadata.index.bloom.filter.enable": "true",
+        "hoodie.bloom.index.use.metadata": "true",
+        "hoodie.bloom.index.filter.type": "SIMPLE",
+    }
+    engine.write(table.location, _records(trip("k1", ts=2), trip("k8", ts=2), trip("new", ts=2)), options)
+    assert sorted(key for key, _, ts in _versions(table.read()) if ts == 2) == ["k1", "k8", "new"]
+    assert table.read().num_rows == 10
+    assert "bloom_filters" in {found.partition for found in table.metadata.status().partitions}
+    assert table.metadata.verify() == ()
+
+
 def _require_turns(engine: HudiEngine, table: rli.Table, hudi_type: str, options: dict[str, str]) -> None:
     path = table.location
     for kind in ("simple", "bloom", "record"):
