@@ -9,15 +9,32 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
+from rli import create_table
 from rli.table.table import opened_table
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import newest_only, table_options
+from tests.support.tables import records, rows_of, turn_into_version_9
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
 BY_CITY: Final = Layout(partition_by=("city",))
+
+
+_INDEXES: Final = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
+_WITHOUT: Final = {"hoodie.metadata.enable": "false"}
+_BY_RECORD_INDEX: Final = {
+    **table_options(Layout(partition_by=("city",), hive_style=False)),
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.record.index.update.partition.path": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    # Its rollback drops the partition, and it builds the partition again: docs/index-kinds/bloom.md.
+    "hoodie.bloom.index.filter.type": "SIMPLE",
+    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.clean.automatic": "false",
+}
 
 
 def _hudi_writes(engine: HudiEngine, history: History, rows: list[Row], operation: str = "upsert") -> str:
@@ -37,9 +54,9 @@ def _last_commit(history: History) -> str:
     return latest.time
 
 
-def _hudi_rolls_back(engine: HudiEngine, history: History, instant: str) -> None:
+def _hudi_rolls_back(engine: HudiEngine, path: Path | str, instant: str) -> None:
     name = f"t{instant}"
-    engine.sql(f"create table {name} using hudi location '{history.path}'")
+    engine.sql(f"create table {name} using hudi location '{path}'")
     assert engine.sql(f"call rollback_to_instant(table => '{name}', instant_time => '{instant}')") == [["True"]]
 
 
@@ -56,23 +73,23 @@ def test_hudi_rollbacks_are_followed(engine: HudiEngine, tmp_path: Path) -> None
     undone = _hudi_writes(engine, history, [trip("a", city="Rome", ts=2), trip("b", ts=2), trip("new", city="Lima")])
     history.table.sync_index()
     assert history.table.lookup(["new"])["partition_path"].to_pylist() == ["Lima"]
-    _hudi_rolls_back(engine, history, undone)
+    _hudi_rolls_back(engine, history.path, undone)
     _require_followed(history)
     assert history.table.lookup(["new"])["partition_path"].to_pylist() == [None]
 
     replaced = _hudi_writes(engine, history, [trip("e", ts=3), trip("a", ts=3)], "insert_overwrite")
     history.table.sync_index()
-    _hudi_rolls_back(engine, history, replaced)
+    _hudi_rolls_back(engine, history.path, replaced)
     _require_followed(history)
 
     never_seen = _hudi_writes(engine, history, [trip("a", city="Lima", ts=4)])
-    _hudi_rolls_back(engine, history, never_seen)
+    _hudi_rolls_back(engine, history.path, never_seen)
     _require_followed(history)
 
     ours = history.table.upsert(pa.Table.from_pylist([trip("b", city="Lima", ts=5), trip("f", ts=5)], SCHEMA))
     assert ours.moved == 1
     assert ours.instant is not None
-    _hudi_rolls_back(engine, history, ours.instant)
+    _hudi_rolls_back(engine, history.path, ours.instant)
     _require_followed(history)
 
     history.upsert([trip("a", city="Lima", ts=6), trip("f", ts=6)])
@@ -113,7 +130,7 @@ def test_undone_first_commit_is_not_archived(engine: HudiEngine, tmp_path: Path)
     history.table.sync_index()
     (orphan,) = (history.path / "Oslo").glob("*.parquet")
     shutil.copy(orphan, tmp_path / orphan.name)
-    _hudi_rolls_back(engine, history, first)
+    _hudi_rolls_back(engine, history.path, first)
     history.upsert([trip("a", city="Rome", ts=2)])
     # What a task of the dead write, still running somewhere, may leave.
     shutil.copy(tmp_path / orphan.name, orphan)
@@ -121,3 +138,47 @@ def test_undone_first_commit_is_not_archived(engine: HudiEngine, tmp_path: Path)
     history.upsert([trip("b", ts=3)])
     _require_followed(history)
     history.table.close()
+
+
+@newest_only
+def test_each_undoes_the_other_with_indexes(engine: HudiEngine, tmp_path: Path) -> None:
+    """With the whole metadata table: Hudi finds keys and skips files by it afterwards."""
+    table = create_table(
+        tmp_path / "t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        name="trips",
+        index=f"lmdb://{tmp_path}/index",
+    )
+    turn_into_version_9(table)
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0), ("c", "y", 1, 3.0)))
+    table.metadata.enable(_INDEXES)
+    before = rows_of(table)
+
+    ours = table.upsert(records(("a", "z", 2, 9.0), ("c", "y", 2, 9.0), ("new", "x", 2, 9.0))).instant
+    assert ours is not None
+    _hudi_rolls_back(engine, table.location, ours)
+    table.sync_index()
+    assert rows_of(table) == before
+    assert table.metadata.verify() == ()
+
+    # By the record index, one key is where it was before, and the other one is new.
+    engine.write(table.location, records(("a", "x", 3, 4.0), ("new", "z", 3, 5.0)), _BY_RECORD_INDEX)
+    table.sync_index()
+    after = rows_of(table)
+    assert [row["id"] for row in after] == ["a", "b", "c", "new"]
+    assert table.metadata.verify() == ()
+
+    table.rollback("last")
+    assert rows_of(table) == before
+    assert table.metadata.verify() == ()
+    # No journal of Hudi's commit tells its keys. Hudi's next write builds the record index again.
+    assert {found.partition for found in table.metadata.status().partitions} == {*_INDEXES} - {"record_index"}
+    engine.write(table.location, records(("a", "x", 3, 4.0), ("new", "z", 3, 5.0)), _BY_RECORD_INDEX)
+    table.sync_index()
+    assert rows_of(table) == after
+    for where, expected in ((None, after), ("v > 3.5", [after[0], after[3]]), ("id in ('b')", [after[1]])):
+        for options in ({"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}, _WITHOUT):
+            assert rows_of(engine.read(table.location, options, where).select(table.read().column_names)) == expected
+    table.close()
