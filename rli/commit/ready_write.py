@@ -21,7 +21,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.upkeep import Upkept
 from rli.model import Step
 from rli.publication.fence import Fence, NeededFiles, PreparedCommit
-from rli.publication.markers import write_markers
+from rli.publication.markers import needs_markers, write_markers
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import PARTITION_METADATA, write_partition_metadata
@@ -113,7 +113,7 @@ class ReadyWrite:
         promoted = {*self.promoted}
         if not promoted:
             write_partition_metadata(storage, self.change.partition_paths, begun.instant)
-            if not self.table.properties.is_copy_on_write:
+            if needs_markers(self.table):
                 write_markers(self.table, begun.instant, self.change.stats)
         for path in [path for path in files if path not in promoted]:
             # Noted before the move. A failure of the move leaves open whether the file has arrived; the clean-up then

@@ -1,4 +1,4 @@
-"""Marker files: which files a pending write of a merge-on-read table makes, for writers of Hudi that roll it back.
+"""Marker files: which files a pending write makes, for writers of Hudi that roll it back.
 
 A writer of Hudi that finds a dead pending instant removes the files that its markers name, and takes the instant off the timeline.
 Log files without a marker would stay, and come alive once the active timeline starts later: Hudi takes them for files of an
@@ -11,12 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.hudi.timeline.layouts import marker_folder
 from rli.storage import Storage
 from rli.view.definition import TableDefinition
 
 _MARK: Final = ".marker."
+
+
+def needs_markers(table: TableDefinition) -> bool:
+    """Whether a rollback by Hudi must find the files of a pending write of rli by markers.
+
+    Log files do not tell their instant. And in an object store, beside writers of Hudi, base files are in the table while a write waits for
+    the lock.
+    """
+    return not table.properties.is_copy_on_write or (not table.storage.is_local and is_lock_named(table.properties.raw))
 
 
 def write_markers(table: TableDefinition, instant: str, stats: Iterable[WriteStat]) -> None:
@@ -45,5 +55,5 @@ def marked_files(storage: Storage, instant: str) -> list[str]:
 
 def remove_markers(table: TableDefinition, instant: str) -> None:
     """Remove the markers of a write of rli that is published or undone."""
-    if not table.properties.is_copy_on_write:
+    if needs_markers(table):
         table.storage.delete_folder(marker_folder(instant))

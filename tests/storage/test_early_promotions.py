@@ -81,14 +81,23 @@ def commit_to_bring(table: Table, server: ObjectStore, rows: pa.Table) -> Callab
 def test_data_files_come_before_lock(
     table: Table, object_store: ObjectStore, before_publication: list[Callable[[], None]]
 ) -> None:
-    seen = list[int]()
-    before_publication.append(lambda: seen.append(len(object_store.requests())))
+    bucket, seen, marked = table.location.removeprefix("s3://").partition("/")[0], list[int](), list[int]()
+    client = object_store.client(bucket)
+
+    def look() -> None:
+        seen.append(len(object_store.requests()))
+        marked.append(len(obstore.list(client, "t/.hoodie/.temp").collect()))
+
+    before_publication.append(look)
     result = table.upsert(records(("a", "Rome", 2), ("b", "Oslo", 2)))
     assert (result.inserted, result.updated) == (1, 1)
     copied = [
         request for request in object_store.requests()[seen[0] :] if request.startswith("PUT") and ".parquet" in request
     ]
     assert copied == []
+    # If this process dies waiting for the lock, Hudi's rollback finds its files by their markers.
+    assert marked == [2]
+    assert obstore.list(client, "t/.hoodie/.temp").collect() == []
 
 
 @pytest.mark.parametrize(("theirs", "attempts"), [(("c", "Lima", 1), 1), (("b", "Lima", 1), 2)])
