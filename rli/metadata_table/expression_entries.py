@@ -13,7 +13,7 @@ partitions out for filters on the column itself. rli keeps none, and removes tho
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -34,13 +34,12 @@ from rli.hudi.metadata.records import Bound, ColumnStatistics, MetadataRecord, S
 from rli.hudi.metadata.secondary_keys import index_form
 from rli.hudi.metadata.statistic_values import StatisticsVersion, stored_bound, value_type_of
 from rli.hudi.metadata.views import DataFile as NamedFile
-from rli.hudi.partition_values import with_values_left_out
+from rli.metadata_table.expression_values import ExpressionValues
 from rli.metadata_table.former_filters import FormerFilter, FormerFilters
 from rli.metadata_table.partition_change import PartitionChange
 from rli.model import FileGroupId
 from rli.tasks import InThreads
 from rli.view.file_slices import FileSlice
-from rli.view.slice_readers import SliceReaders
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 from rli.view.written_slices import written_slice
@@ -48,15 +47,8 @@ from rli.view.written_slices import written_slice
 _JAVA_INTEGERS: Final = frozenset({"year", "month", "day", "hour", "length"})
 """Functions whose values are integers of 32 bits in Java."""
 
-_FOLDED: Final[Mapping[str, Callable[[str], str]]] = {"lower": str.lower, "upper": str.upper}
-"""Functions of letters → as Java has them, with letters that become two, and those that depend on their place."""
-
 _LONGEST: Final = 1_000
 """Of strings as bounds, in characters."""
-
-_ASCII: Final = r"^[\x00-\x7f]*$"
-_SECONDS: Final = (-62_135_596_800, 253_402_300_799)
-"""Since 1970, of the years 1 to 9999: others have no four digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +56,15 @@ class ExpressionEntries:
     """What one index on an expression keeps.
 
     Attributes:
-        index: the index.
-        function: Hudi's name of the expression's function; "" if Hudi does not know the index.
-        snapshot: a state of the table.
-        schema: of its records, without meta columns.
+        values: computes those of the expression.
     """
 
-    index: IndexedExpression
-    function: str
-    snapshot: Snapshot
-    schema: pa.Schema
+    values: ExpressionValues
+
+    @property
+    def index(self) -> IndexedExpression:
+        """The index."""
+        return self.values.index
 
     def cells_of(self, slices: Iterable[FileSlice]) -> Iterator[pa.RecordBatch]:
         """Cells of the base files of some slices: batches of ``CELLS``, one for each slice with a base file."""
@@ -121,7 +112,7 @@ class ExpressionEntries:
         if known is None:
             return self._of_file(file)
         try:
-            values = self._computed(known.after.select([self.index.column]), file_slice)
+            values = self.values.of_records(known.after.select([self.index.column]), file_slice)
         except InvalidInputError:
             return {}
         keys = index_form(values.combine_chunks()).drop_null().unique()
@@ -144,35 +135,9 @@ class ExpressionEntries:
         key = self.index.key_of((file_slice.group.partition_path, name))
         return {} if record is None else {key: record}
 
-    def _values(self, file_slice: FileSlice) -> Iterator[pa.ChunkedArray]:
-        """The values of the expression, in batches of records."""
-        schema = pa.schema([self.schema.field(self.index.column)])
-        with SliceReaders(self.snapshot.table, self.schema).open(file_slice) as reader:
-            for batch in reader.batches(schema):
-                yield self._computed(batch, file_slice)
-
-    def _computed(self, batch: pa.Table, file_slice: FileSlice) -> pa.ChunkedArray:
-        """The values of the expression in some records of a slice; raises ``InvalidInputError`` if Hudi would compute others."""
-        properties = self.snapshot.table.properties
-        records = with_values_left_out(properties, batch, file_slice.group.partition_path)
-        values = self.index.value.of_table(records)
-        if self._differs_in_java(records[self.index.column], values):
-            raise InvalidInputError("Java computes another value", remedy="keep nothing of the file")
-        return values
-
-    def _differs_in_java(self, column: pa.ChunkedArray, values: pa.ChunkedArray) -> bool:
-        """Whether Hudi would compute other values of some records."""
-        if fold := _FOLDED.get(self.function):
-            is_plain = pc.match_substring_regex(column, _ASCII)
-            given, folded = (part.filter(pc.invert(is_plain)).to_pylist() for part in (column, values))
-            return any(one is not None and fold(one) != other for one, other in zip(given, folded, strict=True))
-        if self.function == "from_unixtime":
-            return bool(pc.any(pc.or_(pc.less(column, _SECONDS[0]), pc.greater(column, _SECONDS[1]))).as_py())
-        return False
-
     def _bounds_of(self, file_slice: FileSlice, name: str) -> ColumnStatistics | None:
         ends, rows, nulls, has_nan = [], 0, 0, False
-        for values in self._values(file_slice):
+        for values in self.values.of_slice(file_slice):
             rows, nulls = rows + len(values), nulls + values.null_count
             has_nan = has_nan or (pa.types.is_floating(values.type) and bool(pc.any(pc.is_nan(values)).as_py()))
             ends += pc.min_max(values).values()
@@ -189,7 +154,7 @@ class ExpressionEntries:
 
     @property
     def _stored(self) -> pa.DataType:
-        return pa.int32() if self.function in _JAVA_INTEGERS else stored_type(self.index.value.kind)
+        return pa.int32() if self.values.function in _JAVA_INTEGERS else stored_type(self.index.value.kind)
 
     def _bound(self, end: pa.Scalar) -> Bound | None:
         """A bound as the index stores it; None for null, and where it cannot be stored."""
@@ -201,10 +166,10 @@ class ExpressionEntries:
 
     @property
     def _version(self) -> StatisticsVersion:
-        return StatisticsVersion.V2 if self.snapshot.table.properties.version >= 9 else StatisticsVersion.V1
+        return StatisticsVersion.V2 if self.values.snapshot.table.properties.version >= 9 else StatisticsVersion.V1
 
     def _filter_of(self, file_slice: FileSlice) -> StoredBloomFilter | None:
-        parts = [index_form(values.combine_chunks()).unique() for values in self._values(file_slice)]
+        parts = [index_form(values.combine_chunks()).unique() for values in self.values.of_slice(file_slice)]
         if not parts:
             return None
         keys = pa.concat_arrays(parts).drop_null().unique()
@@ -235,7 +200,8 @@ def kept_expressions(
         return {}
     found = indexed_expressions(kept, definitions, schema)
     return {
-        one.partition: ExpressionEntries(one, definitions[one.partition].function, snapshot, schema) for one in found
+        one.partition: ExpressionEntries(ExpressionValues(one, definitions[one.partition].function, snapshot, schema))
+        for one in found
     }
 
 
