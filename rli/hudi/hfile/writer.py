@@ -101,7 +101,6 @@ def small_hfiles(
     first = 0
     for files in _runs(sizes, ends):
         last = files[-1]
-        # Rows of the run.
         blocks = _Encoded.of(cells.slice(first, last - first)) if sizes[last] - sizes[first] <= _BYTES_AT_ONCE else None
         for start, end in pairwise([first, *files]):
             sink = io.BytesIO()
