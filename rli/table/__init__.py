@@ -10,7 +10,8 @@ from rli.table.options import TableOptions
 from rli.table.scan import Scan
 from rli.table.table import Table
 from rli.table.versions import TableVersions
-from rli.write.operations.deduplicate import Deduplicated, RepeatedKey
+from rli.write.operations.deduplicate import Deduplicated
+from rli.write.operations.repeated_records import RepeatedKey
 
 __all__ = [
     "Deduplicated",

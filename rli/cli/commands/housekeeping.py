@@ -23,7 +23,7 @@ from rli.durations import duration_string
 from rli.settings import Maintenance
 from rli.sizes import human_bytes
 from rli.table.dropping import require_table
-from rli.write.operations.deduplicate import RepeatedKey
+from rli.write.operations.repeated_records import RepeatedKey
 
 _NAMED: Final = 5
 

@@ -12,13 +12,12 @@ With the index ``bucket:``, a key has one bucket. There, each bucket with such a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import ClassVar, Final, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,46 +27,25 @@ from rli.commit.write_basis import WriteBasis
 from rli.errors import SettingsError
 from rli.file_group import work_rows
 from rli.file_group.log_appends import LogAppending
-from rli.file_group.merge import newest_records
 from rli.file_group.work_rows import Change
 from rli.file_group.write_context import FileGroupTarget
 from rli.file_group.writer import write_file_groups
-from rli.filters.filter import Filter
 from rli.hudi.file_names import new_file_id, new_write_token
-from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns
+from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.instant import Action
 from rli.index.contract import TableIndex
 from rli.index.placing import JoinedBucket, JoinsBuckets, PlacesRecords
-from rli.index.repeats import Repeats, find_repeats
+from rli.index.repeats import find_repeats
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import FileSlice
 from rli.view.lost_files import require_files
 from rli.write.engine.contract import Engine
 from rli.write.operations.operation import written
+from rli.write.operations.repeated_records import PLACE, RepeatedKey, by_group, copies_of, newest, records_of, told
 from rli.write.options import WriteOptions
 
 _MOST_TOLD: Final = 1_000
-_COPY: Final = (RECORD_KEY, COMMIT_TIME)
-_PLACE: Final = (work_rows.PRIOR_PARTITION_PATH, work_rows.PRIOR_FILE_ID, work_rows.PRIOR_INSTANT)
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatedKey:
-    """A record key that stood in the table more than once.
-
-    Attributes:
-        key: the record key.
-        kept: partition path of the record that stays.
-        kept_instant: the commit that wrote this record.
-        removed: partition path and commit of each record that goes.
-    """
-
-    key: str
-    kept: str
-    kept_instant: str
-    removed: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +122,11 @@ class Deduplication:
         """
         require_files(write.snapshot)
         schema = write.snapshot.schema or pa.schema([])
-        copies = [_copies(write, schema, found) for found in find_repeats(write.snapshot, write.index.scope)]
+        copies = [copies_of(write, schema, found) for found in find_repeats(write.snapshot, write.index.scope)]
         # Of each key the record that stays, and all of its records.
-        chosen = [(_newest(part, write), part) for part in copies if part.num_rows]
+        chosen = [(newest(part, write), part) for part in copies if part.num_rows]
         write.on_step(Step.TAGGED)
-        self.repeated = [key for stays, part in chosen for key in _told(stays, part)]
+        self.repeated = [key for stays, part in chosen for key in told(stays, part)]
         work = _work(write, schema, chosen)
         # The record that stays was chosen before: no ordering value is compared.
         context = write.context(schema, is_flushed=engine.flushes_in_tasks)
@@ -210,7 +188,7 @@ def _work(write: WriteBasis, schema: pa.Schema, chosen: Sequence[tuple[pa.Table,
         SettingsError: the index cannot place records otherwise.
     """
     if isinstance(write.index, JoinsBuckets):
-        groups = {group for _, part in chosen for group, _ in _by_group(part)}
+        groups = {group for _, part in chosen for group, _ in by_group(part)}
         return _joined(write, schema, [*write.index.to_join(write.snapshot, groups)])
     if chosen and isinstance(write.index, PlacesRecords):
         raise SettingsError(
@@ -232,7 +210,7 @@ def _moves(write: WriteBasis, schema: pa.Schema, chosen: Iterable[tuple[pa.Table
     leaving: dict[FileGroupId, list[pa.Array]] = defaultdict(list)
     coming: dict[str, list[pa.Table]] = defaultdict(list)
     for stays, part in chosen:
-        for group, records in _by_group(part):
+        for group, records in by_group(part):
             leaving[group].append(records.column(RECORD_KEY).combine_chunks().unique())
         for path in stays.column(work_rows.PRIOR_PARTITION_PATH).unique().to_pylist():
             coming[path].append(stays.filter(pc.equal(stays.column(work_rows.PRIOR_PARTITION_PATH), path)))
@@ -249,78 +227,11 @@ def _joined(write: WriteBasis, schema: pa.Schema, buckets: Sequence[JoinedBucket
     """All records of some buckets, one of each key, come into new file groups."""
     targets = [FileGroupTarget(bucket.group, None, new_write_token()) for bucket in buckets]
     rows = [
-        _arrivals(schema, bucket.group, _newest(_records(write, schema, bucket.sources, None), write))
+        _arrivals(schema, bucket.group, newest(records_of(write, schema, bucket.sources, None), write))
         for bucket in buckets
     ]
     replaced = {bucket.group: tuple(source.group for source in bucket.sources) for bucket in buckets}
     return _Work.of(schema, targets, rows, replaced)
-
-
-def _copies(write: WriteBasis, schema: pa.Schema, found: Repeats) -> pa.Table:
-    """The records of repeated keys: ``_COPY``, ``_PLACE`` and the columns of the table."""
-    if not len(found.keys):
-        return _record_schema(schema).empty_table()
-    passes = Filter.of(pc.field(RECORD_KEY).isin(found.keys), with_meta_columns(schema))
-    copies = _records(write, schema, found.slices, passes)
-    counts = pc.value_counts(copies.column(RECORD_KEY).combine_chunks())
-    several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-    return copies.filter(pc.is_in(copies.column(RECORD_KEY), value_set=several))
-
-
-def _records(write: WriteBasis, schema: pa.Schema, slices: Sequence[FileSlice], passes: Filter | None) -> pa.Table:
-    """The records of file slices that pass a filter, in the form of ``_copies``."""
-    whole = _record_schema(schema)
-    scan = write.snapshot.scan([*_COPY, *schema.names])
-    parts = [whole.empty_table()]
-    for file_slice in slices:
-        read = replace(scan, slices={file_slice.group: file_slice}, filter=passes).to_table()
-        place = (
-            pa.repeat(pa.scalar(name, pa.string()), read.num_rows) for name in (*file_slice.group, file_slice.instant)
-        )
-        columns = dict(zip((*read.column_names, *_PLACE), (*read.columns, *place), strict=True))
-        parts.append(pa.table([columns[name] for name in whole.names], schema=whole))
-    records = pa.concat_tables(parts).combine_chunks()
-    if write.expired_before is None:
-        return records
-    # To a write, they are as absent.
-    return records.filter(pc.greater_equal(records.column(COMMIT_TIME), write.expired_before))
-
-
-def _record_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([*(pa.field(name, pa.string()) for name in (*_COPY, *_PLACE)), *schema])
-
-
-def _newest(copies: pa.Table, write: WriteBasis) -> pa.Table:
-    """The records that stay: the greatest ordering value, then the latest commit; of equals, the last file."""
-    ordering = write.table.properties.ordering_field
-    names = [COMMIT_TIME, work_rows.PRIOR_FILE_ID]
-    compared = copies
-    if ordering is not None:
-        # A record without an ordering value is older than all others.
-        is_valid = pc.is_valid(copies.column(ordering)).cast(pa.int8())
-        compared, names = copies.append_column(work_rows.ORDERING, is_valid), [work_rows.ORDERING, ordering, *names]
-    order = pc.sort_indices(compared, sort_keys=[(name, "ascending") for name in names]).to_numpy()
-    # Of each key the last one in this order.
-    last = newest_records(copies.column(RECORD_KEY).combine_chunks().take(pa.array(order)), None)
-    return copies.take(pa.array(np.sort(order if last is None else order[last])))
-
-
-def _told(stays: pa.Table, copies: pa.Table) -> Iterator[RepeatedKey]:
-    path = work_rows.PRIOR_PARTITION_PATH
-    names = (RECORD_KEY, path, COMMIT_TIME, work_rows.PRIOR_FILE_ID)
-    others: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for key, *place in zip(*(copies.column(name).to_pylist() for name in names), strict=True):
-        others[key].append(tuple(place))
-    for key, *place in sorted(zip(*(stays.column(name).to_pylist() for name in names), strict=True)):
-        others[key].remove(tuple(place))
-        yield RepeatedKey(key, place[0], place[1], tuple((where, commit) for where, commit, _ in others[key]))
-
-
-def _by_group(copies: pa.Table) -> Iterator[tuple[FileGroupId, pa.Table]]:
-    names = copies.select(list(_PLACE[:2])).group_by(list(_PLACE[:2])).aggregate([])
-    for path, file_id in zip(*(names.column(name).to_pylist() for name in _PLACE[:2]), strict=True):
-        is_here = pc.and_(pc.equal(copies.column(_PLACE[0]), path), pc.equal(copies.column(_PLACE[1]), file_id))
-        yield FileGroupId(path, file_id), copies.filter(is_here)
 
 
 def _departures(schema: pa.Schema, group: FileGroupId, keys: Iterable[pa.Array]) -> pa.Table:
@@ -329,7 +240,7 @@ def _departures(schema: pa.Schema, group: FileGroupId, keys: Iterable[pa.Array])
 
 
 def _arrivals(schema: pa.Schema, group: FileGroupId, records: pa.Table) -> pa.Table:
-    columns = {name: records.column(name) for name in (*_PLACE, *schema.names)}
+    columns = {name: records.column(name) for name in (*PLACE, *schema.names)}
     return _work_rows(schema, group, records.column(RECORD_KEY), Change.MOVE_IN, columns)
 
 
