@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from rli.hudi.metadata.statistic_values import StatisticsVersion
 
 _ALWAYS: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 _MOST_BY_DEFAULT: Final = 32
+_WITH_COLUMNS: Final = frozenset({PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,21 @@ class IndexedColumns:
                 remedy="let Hudi drop the column statistics, or use a newer version of rli",
             )
         return cls(tuple(dict.fromkeys(names)), StatisticsVersion(version))
+
+    @classmethod
+    def of_kept(
+        cls, kept: Collection[str], definitions: Mapping[str, IndexDefinition], schema: pa.Schema | None
+    ) -> IndexedColumns:
+        """As ``of``; none if no partition of the metadata table that is kept has statistics of columns.
+
+        Args:
+            kept: partitions of the metadata table.
+            definitions: of the table's indexes.
+            schema: of the records, without meta columns; None of a table without records.
+        """
+        if _WITH_COLUMNS.isdisjoint(kept):
+            return cls((), StatisticsVersion.V1)
+        return cls.of(definitions, pa.schema([]) if schema is None else schema)
 
 
 def chosen_columns(names: Iterable[str]) -> list[str]:

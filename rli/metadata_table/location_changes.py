@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rli.file_group.journal import Journal, Positions
+from rli.file_group.journal_list import readable_journals
 from rli.hudi.hfile.cells import CELLS, removals
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.record_codec import encode_record
@@ -62,6 +63,19 @@ def put_back(storage: Storage, undone: Iterable[Sequence[Journal]], *, is_partit
             for positions, update in journal.undone(storage, instants):
                 found += _cells(update, instants, positions, is_partitioned=is_partitioned)
     return _changes(found)
+
+
+def undone_journals(storage: Storage, undone: Iterable[str], shown: Iterable[bool]) -> list[list[Journal]]:
+    """The journals of each undone commit; commits without readable journals are left out.
+
+    Args:
+        storage: of the table.
+        undone: instants of the commits, the newest first.
+        shown: whether the metadata table may show each of them; else it has no journals that count.
+    """
+    pairs = zip(undone, shown, strict=True)
+    found = [readable_journals(storage, time) if is_shown else [] for time, is_shown in pairs]
+    return [journals for journals in found if journals is not None]
 
 
 def touched_partitions(storage: Storage, undone: Iterable[Sequence[Journal]]) -> set[str]:

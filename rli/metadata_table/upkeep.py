@@ -13,27 +13,21 @@ import pyarrow as pa
 
 from rli.file_group.changed_values import ChangedValues
 from rli.file_group.journal import Journal
-from rli.file_group.journal_list import readable_journals
-from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
-from rli.hudi.metadata.partitions import PartitionKind, kind_of
+from rli.hudi.metadata.index_definitions import load_index_definitions
+from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
-from rli.hudi.metadata.schema import schema_text_of
-from rli.hudi.metadata.statistic_values import StatisticsVersion
 from rli.hudi.timeline.commit_metadata import COMPACT
-from rli.hudi.timeline.instant import new_instant_time
 from rli.hudi.timeline.timeline import Timeline
+from rli.metadata_table.column_entries import ColumnEntries
 from rli.metadata_table.contents import Contents
 from rli.metadata_table.deltacommit import Deltacommit
-from rli.metadata_table.expression_entries import ExpressionEntries, kept_expressions, why_expression_not_kept
 from rli.metadata_table.file_changes import FileChanges, data_files
 from rli.metadata_table.former_filters import FormerFilters
-from rli.metadata_table.group_logs import LogWriter
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.metadata_table.kept_partitions import KeptPartitions
-from rli.metadata_table.live_statistics import LiveStatistics
-from rli.metadata_table.location_changes import placed, put_back, touched_partitions
+from rli.metadata_table.location_changes import placed, put_back, touched_partitions, undone_journals
+from rli.metadata_table.next_deltacommit import next_deltacommit
 from rli.metadata_table.partition_change import PartitionChange
-from rli.metadata_table.secondary_entries import SecondaryEntries, kept_entries, why_not_kept
 from rli.model import FileGroupId, Scope
 from rli.view.file_slices import FileSlice, is_behind
 from rli.view.file_system_view import FileSystemView
@@ -41,12 +35,6 @@ from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
 _OF_KEYS: Final = frozenset({PartitionKind.RECORD_INDEX, PartitionKind.SECONDARY_INDEX})
-_WHY_NOT_KEPT: Final[Mapping[PartitionKind | None, Callable[[IndexDefinition | None, pa.Schema | None], str]]] = {
-    PartitionKind.SECONDARY_INDEX: why_not_kept,
-    PartitionKind.EXPRESSION_INDEX: why_expression_not_kept,
-    PartitionKind.OWN_EXPRESSION_INDEX: why_expression_not_kept,
-}
-_WITH_COLUMNS: Final = frozenset({PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +122,13 @@ class Upkeep:
         # A compaction changes no record.
         of_records = kept if change.operation != COMPACT else KeptPartitions(())
         of_all = ChangedValues.joined(changed.values())
-        secondary = self._secondary(of_records, lambda entries: entries.of_write(instant, change, of_all))
+        secondary = self._of_columns.secondary(
+            of_records.kept, lambda entries: entries.of_write(instant, change, of_all)
+        )
         former = FormerFilters.of(self._reader, chain.from_iterable(live.values()), changed)
-        expressions = self._expressions(kept, lambda entries: entries.of_write(instant, change, left.keys(), former))
+        expressions = self._of_columns.expressions(
+            kept.kept, lambda entries: entries.of_write(instant, change, left.keys(), former)
+        )
         locations = self._locations(placed, journals)
         return self._upkept(instant, kept, Contents(files, left, locations, {**secondary, **expressions}))
 
@@ -170,11 +162,11 @@ class Upkeep:
         files = FileChanges(gone=data_files(change.removed))
         live = self._live(self._touched(change, undone))
         brought_back = [part for slices in live.values() for part in slices] if any(undone) else []
-        secondary = self._secondary(
-            kept, lambda entries: PartitionChange(entries.partition, [*entries.cells_of(brought_back)])
+        secondary = self._of_columns.secondary(
+            kept.kept, lambda entries: PartitionChange(entries.partition, [*entries.cells_of(brought_back)])
         )
         gone = data_files(change.removed)
-        expressions = self._expressions(kept, lambda entries: entries.of_service(gone, live.keys()))
+        expressions = self._of_columns.expressions(kept.kept, lambda entries: entries.of_service(gone, live.keys()))
         locations = self._locations(put_back, undone)
         return self._upkept(instant, kept, Contents(files, live, locations, {**secondary, **expressions}), attempt)
 
@@ -193,12 +185,7 @@ class Upkeep:
     def _always(self) -> KeptPartitions:
         """What becomes of the partitions with every change."""
         kept = KeptPartitions.of(self._reader, self._definitions, self._scope)
-        reasons = {
-            name: why(self._definitions.get(name), self._schema_after)
-            for name in kept.kept
-            if (why := _WHY_NOT_KEPT.get(kind_of(name)))
-        }
-        return kept.without({name: reason for name, reason in reasons.items() if reason})
+        return kept.without(self._of_columns.reasons(kept.kept))
 
     def _always_of(self, change: TableChange) -> KeptPartitions:
         """What becomes of the partitions with a write; one that changes no key, nor its place, leaves those of keys as they are."""
@@ -207,57 +194,38 @@ class Upkeep:
         return KeptPartitions.of(self._reader, self._definitions, self._scope, unchanged=_OF_KEYS)
 
     @cached_property
+    def _of_columns(self) -> ColumnEntries:
+        return ColumnEntries(self._definitions, self._snapshot, self._schema_after)
+
+    @cached_property
     def _columns(self) -> IndexedColumns:
-        if _WITH_COLUMNS.isdisjoint(self._always.kept):
-            return IndexedColumns((), StatisticsVersion.V1)
-        schema = self._schema_after
-        return IndexedColumns.of(self._definitions, pa.schema([]) if schema is None else schema)
+        return IndexedColumns.of_kept(self._always.kept, self._definitions, self._schema_after)
 
     @property
     def _schema_after(self) -> pa.Schema | None:
         return self._schema or self._snapshot.schema
 
-    def _secondary(
-        self, kept: KeptPartitions, change_of: Callable[[SecondaryEntries], PartitionChange]
-    ) -> dict[str, Callable[[], PartitionChange]]:
-        """What makes the changes of the secondary indexes that are kept."""
-        found = kept_entries(kept.kept, self._definitions, self._snapshot, self._schema_after)
-        return {name: partial(change_of, entries) for name, entries in found.items()}
-
-    def _expressions(
-        self, kept: KeptPartitions, change_of: Callable[[ExpressionEntries], PartitionChange]
-    ) -> dict[str, Callable[[], PartitionChange]]:
-        """What makes the changes of the indexes on expressions that are kept."""
-        found = kept_expressions(kept.kept, self._definitions, self._snapshot, self._schema_after)
-        return {name: partial(change_of, entries) for name, entries in found.items()}
-
     def _undoing(self, change: TableChange) -> tuple[KeptPartitions, list[list[Journal]]]:
         """What becomes of the partitions with a table service, and the journals of the commits that it undoes."""
         # The index says nothing of a write that never got as far as its deltacommit: other engines write no journals.
-        found = [
-            readable_journals(self._storage, time) if self._reader.may_show(time) else [] for time in change.undone
-        ]
-        undone = [journals for journals in found if journals is not None]
-        if len(undone) == len(found):
+        shown = [self._reader.may_show(time) for time in change.undone]
+        undone = undone_journals(self._storage, change.undone, shown)
+        if len(undone) == len(shown):
             return self._always, undone
         reason = "no journals tell which keys an undone commit placed"
         return self._always.without({PartitionKind.RECORD_INDEX: reason}), undone
 
     def _upkept(self, instant: str, kept: KeptPartitions, contents: Contents, attempt: int = 0) -> Upkept:
-        statistics = LiveStatistics(self._storage, self._reader, self._columns)
-        schema = schema_text_of(self._snapshot.table.properties.version)
-        writer = LogWriter(instant, self.timeline.layout.keeps_completion_times, schema, attempt)
-        logs = [
-            log
-            for name in kept.kept
-            for change in contents.changes(name, statistics)
-            for log in writer.logs(self._reader.groups(name), change)
-        ]
-        if not logs:
-            return Upkept(kept, None)
-        latest = max(filter(None, (self._snapshot.timeline.latest_time, self.timeline.latest_time)))
-        completion = new_instant_time(self._snapshot.table.now(), latest)
-        return Upkept(kept, Deltacommit(instant, logs, self._snapshot.timeline.layout, completion, schema))
+        deltacommit = next_deltacommit(
+            self._snapshot,
+            self._reader,
+            instant,
+            contents,
+            partitions=kept.kept,
+            columns=self._columns,
+            attempt=attempt,
+        )
+        return Upkept(kept, deltacommit)
 
     def _locations(
         self, change_of: Callable[..., Sequence[PartitionChange]], journals: Sequence[object]

@@ -4,16 +4,28 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Final
 
+import grimp
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+
+MOST_IMPORTS: Final = 22
+"""Of modules of its own package, by any module."""
 
 
 def test_the_import_contracts_of_pyproject_hold() -> None:
     command = Path(sysconfig.get_path("scripts"), "lint-imports")
     outcome = subprocess.run([command, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize("package", ["rli", "rli_spark", "rli_hbase", "rli_lmdb", "rli_redis"])
+def test_no_module_imports_many(package: str) -> None:
+    graph = grimp.build_graph(package, cache_dir=None)
+    imports = {module: len(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
+    assert {module: count for module, count in imports.items() if count > MOST_IMPORTS} == {}
 
 
 @pytest.mark.parametrize("module", ["rli", "rli.testing", "rli.store.registry"])
