@@ -64,12 +64,30 @@ def move_and_insert(table: Table) -> list[str | None]:
     ]
 
 
+def insert_and_delete_before_own(table: Table) -> list[str | None]:
+    written = [table.upsert(records(("n", "x", 2, 2.0))).instant, table.delete(["b"]).instant]
+    # Commits of rli are followed by their journals, which tell of their own keys alone.
+    table.upsert(records(("a", "x", 3, 3.0), ("m", "x", 3, 3.0)))
+    table.upsert(records(("m", "y", 4, 4.0)))
+    return written
+
+
+def delete_before_own_clustering(table: Table) -> list[str | None]:
+    written = [table.delete(["b"]).instant]
+    table.upsert(records(("n", "x", 2, 2.0)))
+    table.cluster(smaller_than=1 << 30)
+    return written
+
+
 def replace(table: Table) -> list[str | None]:
     return [table.overwrite_partitions(records(("n", "x", 2, 2.0))).instant]
 
 
+WRITES: Final = [delete, move_and_insert, insert_and_delete_before_own, delete_before_own_clustering, replace]
+
+
 @pytest.mark.invariant("P62")
-@pytest.mark.parametrize("write", [delete, move_and_insert, replace])
+@pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize(("url", "shards"), [("", 1), ("", 5), ("?scope=partition", 2)])
 def test_entries_stand_in_for_files(tmp_path: Path, url: str, shards: int, write: Write) -> None:
     with followed_late(tmp_path, url, write, shards=shards) as table:
@@ -98,10 +116,19 @@ def test_older_versions_stand_in_for_none(tmp_path: Path) -> None:
         assert table.lookup(["m", "n"])["file_id"].null_count == 1
 
 
+def test_lost_files_are_told(tmp_path: Path) -> None:
+    with followed_late(tmp_path, "", delete) as table:
+        [live] = Path(table.location, "x").glob("*.parquet")
+        live.unlink()
+        with pytest.raises(IndexNotReadyError, match=r"removed before the index could follow.*bootstrap"):
+            table.sync_index()
+
+
+@pytest.mark.parametrize("write", [delete, insert_and_delete_before_own])
 @pytest.mark.parametrize(("url", "key_mode"), [("", KeyMode.DIGEST), ("?ttl=1d", KeyMode.EXACT)])
-def test_keys_that_entries_cannot_tell(tmp_path: Path, url: str, key_mode: KeyMode) -> None:
+def test_keys_that_entries_cannot_tell(tmp_path: Path, url: str, key_mode: KeyMode, write: Write) -> None:
     with (
-        followed_late(tmp_path, url, delete, key_mode=key_mode) as table,
+        followed_late(tmp_path, url, write, key_mode=key_mode) as table,
         pytest.raises(IndexNotReadyError, match=r"removed before the index could follow.*bootstrap"),
     ):
         table.upsert(records(("c", "x", 1, 1.0)))

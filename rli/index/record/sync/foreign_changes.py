@@ -7,12 +7,10 @@ entries that name the file group tell what it held.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,8 +20,6 @@ from rli.errors import IndexNotReadyError
 from rli.file_group.merge import newest_records
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
-from rli.index.record.sync.comparing_slices import judge
-from rli.index.record.sync.repair import removal_of
 from rli.index.record.sync.written_keys import live_records, place_by_commit_time
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
@@ -41,12 +37,14 @@ class ForeignChanges:
 
     Attributes:
         compared: file groups of which both slices are there, or were never there.
-        cleaned: file groups whose slice before is gone; ``before`` is None. If the slice after is gone, too, a file group is in
-            neither: a later commit has rewritten it.
+        cleaned: file groups whose slice before is gone; ``before`` is None. If the slice after is gone, too, ``after`` is the present
+            one: later records of the log win over what it tells too early.
+        lost: a file group of which neither is there, and no later commit tells why; None if there is none.
     """
 
     compared: tuple[GroupChange, ...]
     cleaned: tuple[GroupChange, ...]
+    lost: FileGroupId | None
 
     @property
     def groups(self) -> tuple[FileGroupId, ...]:
@@ -72,39 +70,62 @@ def foreign_changes(snapshot: Snapshot, before: frozenset[str], after: frozenset
         if file_slice.group in touched
     ]
     old, new = earlier.live_slices(slices), later.live_slices(slices)
-    cleaned = {
+    gone = sorted(
         group
         for group in touched.keys() - earlier.replaced.keys()
         if was_cleaned(earlier, old.get(group), touched[group])
-    }
-    written = _last_files(later, before) if cleaned else {}
+    )
+    # All that the later states tell of these file groups.
+    known = [_Told.of(state, before, slices) for state in ((later, snapshot) if gone else ())]
+    cleaned = {group: told for group in gone if (told := next((one for one in known if one.has(group)), None))}
     return ForeignChanges(
-        tuple(GroupChange(group, old.get(group), new.get(group)) for group in sorted(touched.keys() - cleaned)),
-        tuple(
-            GroupChange(group, None, new.get(group))
-            for group in sorted(cleaned)
-            if group in later.replaced or _has_file(new.get(group), written.get(group))
-        ),
+        tuple(GroupChange(group, old.get(group), new.get(group)) for group in sorted(touched.keys() - {*gone})),
+        tuple(GroupChange(group, None, told.slices.get(group)) for group, told in cleaned.items()),
+        next((group for group in gone if group not in cleaned), None),
     )
 
 
-def _last_files(snapshot: Snapshot, seen: frozenset[str]) -> dict[FileGroupId, str]:
-    """The paths of the files that the completed writes of a snapshot wrote last, but for those of ``seen``."""
-    return {
-        stat.group: stat.path
-        for instant in added_writes(snapshot.timeline, seen)
-        for stat in snapshot.change(instant).stats
-    }
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a state tells of file groups.
 
+    Attributes:
+        slices: the live ones.
+        written: the path of the file that was written last into each file group.
+        replaced: file groups that were replaced.
+    """
 
-def _has_file(file_slice: FileSlice | None, path: str | None) -> bool:
-    return file_slice is not None and any(file.path == path for file in file_slice.files)
+    slices: Mapping[FileGroupId, FileSlice]
+    written: Mapping[FileGroupId, str]
+    replaced: Collection[FileGroupId]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, seen: frozenset[str], slices: Sequence[FileSlice]) -> _Told:
+        """What the completed writes of a snapshot tell, but for those of ``seen``."""
+        changes = [snapshot.change(instant) for instant in added_writes(snapshot.timeline, seen)]
+        written = {stat.group: stat.path for change in changes for stat in change.stats}
+        return cls(snapshot.live_slices(slices), written, snapshot.replaced)
+
+    def has(self, group: FileGroupId) -> bool:
+        """Whether the state of a file group is known: the file that was written last is there, or the file group was replaced."""
+        file_slice, path = self.slices.get(group), self.written.get(group)
+        is_there = file_slice is not None and any(file.path == path for file in file_slice.files)
+        return is_there or group in self.replaced
 
 
 def require_slices_before(changes: ForeignChanges) -> None:
     """Raise ``IndexNotReadyError`` if a slice of the earlier state is gone, so that no file tells what it held."""
-    if changes.cleaned:
-        group = changes.cleaned[0].group
+    _require_none([change.group for change in changes.cleaned][:1])
+    require_known(changes)
+
+
+def require_known(changes: ForeignChanges) -> None:
+    """Raise ``IndexNotReadyError`` if a slice of the earlier state is gone, and what became of it, too."""
+    _require_none([] if changes.lost is None else [changes.lost])
+
+
+def _require_none(gone: Sequence[FileGroupId]) -> None:
+    for group in gone:
         raise IndexNotReadyError(
             f"a base file was removed before the index could follow: partition={group.partition_path} "
             f"file_id={group.file_id}",
@@ -148,64 +169,38 @@ def apply_group_change(snapshot: Snapshot, index: StoredEntries, record: LogReco
     Keys that went are deleted with the record's first sequence, keys that came are placed with a later one: so a
     key that moved from one file group to another ends in the other, in whichever order the two are applied.
     """
-    keys = _Keys(snapshot, change)
+    _bring(snapshot, index, record, change, keys_of(snapshot, change.before))
+
+
+def apply_cleaned_change(
+    snapshot: Snapshot, index: StoredEntries, record: LogRecord, item: tuple[GroupChange, pa.Array]
+) -> None:
+    """As ``apply_group_change``, of a file group whose slice before is gone: a task.
+
+    Args:
+        snapshot: of the table.
+        index: the index.
+        record: that is applied.
+        item: the file group, and the keys that the index has there.
+    """
+    change, before = item
+    _bring(snapshot, index, record, change, before)
+
+
+def _bring(snapshot: Snapshot, index: StoredEntries, record: LogRecord, change: GroupChange, before: pa.Array) -> None:
     # Keys that stay are not written again: their entry keeps the instant since which they are there, as after a commit
     # of rli.
-    went = keys.before.filter(pc.invert(pc.is_in(keys.before, value_set=keys.after)))
-    log = index.log.refresh()
+    after, log = keys_of(snapshot, change.after), index.log.refresh()
+    went = before.filter(pc.invert(pc.is_in(before, value_set=after)))
     index.apply(LocationUpdate.removing(went, change.group.partition_path), log, record.first_sequence)
-    if change.after is not None:
-        came = keys.after.filter(pc.invert(pc.is_in(keys.after, value_set=keys.before)))
-        _place(snapshot, index, record, change.after, came)
-
-
-def place_unknown_keys(snapshot: Snapshot, index: StoredEntries, record: LogRecord, change: GroupChange) -> None:
-    """Place the keys of a cleaned file group that the index does not have there: a task.
-
-    All earlier records of the log are applied. So a key that the index has there was in the slice before (P2).
-    """
-    if change.after is None:
+    came = after.filter(pc.invert(pc.is_in(after, value_set=before)))
+    if change.after is None or not len(came):
         return
-    keys = _Keys(snapshot, change).after
-    number = index.log.refresh().dictionary.number_of(change.group)
-    absent, elsewhere = judge(number, index.get(index.codec.stored_keys_in(change.group.partition_path, keys)))
-    _place(snapshot, index, record, change.after, keys.filter(pa.array(absent | elsewhere)))
-
-
-def remove_gone_keys(
-    snapshot: Snapshot, index: StoredEntries, record: LogRecord, cleaned: Sequence[GroupChange], shard: int
-) -> None:
-    """Remove the keys of a shard that the index has in cleaned file groups, and that these hold no more: a task."""
-    log = index.log.refresh()
-    changes = {log.dictionary.number_of(change.group): change for change in cleaned}
-    for number, named in _keys_in(index, [number for number in changes if number is not None], shard):
-        change = changes[number]
-        held = index.codec.stored_keys_in(change.group.partition_path, _Keys(snapshot, change).after)
-        gone = named.filter(pc.invert(pc.is_in(named, value_set=held)))
-        index.apply(removal_of(index, gone), log, record.first_sequence)
-
-
-def _keys_in(index: StoredEntries, groups: Sequence[int], shard: int) -> Iterator[tuple[int, pa.Array]]:
-    """The stored keys of a shard whose entries name some file groups, by the numbers of these."""
-    batches, numbers = [pa.array([], pa.string())], [np.empty(0, np.uint32)]
-    for keys, entries in index.scan(shard):
-        named = codec.file_groups(entries)
-        chosen = codec.is_live(entries) & np.isin(named, groups)
-        batches.append(keys.filter(pa.array(chosen)))
-        numbers.append(named[chosen])
-    every, number_of = pa.concat_arrays(batches), np.concatenate(numbers)
-    for number in np.unique(number_of):
-        yield int(number), every.filter(pa.array(number_of == number))
-
-
-def _place(snapshot: Snapshot, index: StoredEntries, record: LogRecord, target: FileSlice, came: pa.Array) -> None:
-    """Place keys that came into a file group with the sequence of the commit that wrote its slice, else the last one."""
-    if len(came):
-        _tell_repeats(snapshot, index, record, target.group, came)
-        times = record.located_at
-        # A commit that wrote a log file is not the one that wrote the base file below it.
-        position = times.index(target.instant, 1) if target.instant in times[1:] else len(times) - 1
-        index.apply(LocationUpdate.placing(came, target.group), index.log.refresh(), record.first_sequence + position)
+    _tell_repeats(snapshot, index, record, change.group, came)
+    # A commit that wrote a log file is not the one that wrote the base file below it.
+    times = record.located_at
+    position = times.index(change.after.instant, 1) if change.after.instant in times[1:] else len(times) - 1
+    index.apply(LocationUpdate.placing(came, change.group), log, record.first_sequence + position)
 
 
 def _tell_repeats(
@@ -238,21 +233,7 @@ def _tell_repeats(
         )
 
 
-@dataclass(frozen=True)
-class _Keys:
-    snapshot: Snapshot
-    change: GroupChange
-
-    @cached_property
-    def before(self) -> pa.Array:
-        return self._of(self.change.before)
-
-    @cached_property
-    def after(self) -> pa.Array:
-        return self._of(self.change.after)
-
-    def _of(self, file_slice: FileSlice | None) -> pa.Array:
-        if file_slice is None:
-            return pa.array([], pa.string())
-        batches = list(self.snapshot.record_keys(file_slice))
-        return pa.concat_arrays(batches) if batches else pa.array([], pa.string())
+def keys_of(snapshot: Snapshot, file_slice: FileSlice | None) -> pa.Array:
+    """The record keys of a slice: string array, shape (n,)."""
+    batches = [] if file_slice is None else [*snapshot.record_keys(file_slice)]
+    return pa.concat_arrays(batches) if batches else pa.array([], pa.string())

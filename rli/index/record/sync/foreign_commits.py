@@ -9,14 +9,14 @@ from rli.hudi.timeline.instant import Instant
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import FOREIGN
 from rli.index.record.log.record import LogRecord, RecordDraft
+from rli.index.record.sync.cleaned_groups import apply_cleaned_changes
 from rli.index.record.sync.following import Following, TimelineAction
 from rli.index.record.sync.foreign_changes import (
     ForeignChanges,
     apply_group_change,
     apply_live_change,
     foreign_changes,
-    place_unknown_keys,
-    remove_gone_keys,
+    require_known,
     require_slices_before,
 )
 from rli.index.record.sync.written_keys import commit_times
@@ -44,7 +44,7 @@ class ForeignCommits(TimelineAction):
         after = frozenset(
             instant.time for instant in snapshot.timeline.completed_writes if instant.time in log.instants
         )
-        changes = _possible(index, foreign_changes(snapshot, after, after | {instant.time for instant in instants}))
+        changes = _followable(index, foreign_changes(snapshot, after, after | {instant.time for instant in instants}))
         _sync_data_files(snapshot, instants)
         times = [instant.time for instant in instants]
         came_at = times
@@ -76,24 +76,21 @@ class ForeignCommits(TimelineAction):
             for write in snapshot.timeline.completed_writes
             if write.time not in covered and following.log.instants.is_before(write.time, record.first_sequence)
         )
-        changes = _possible(index, foreign_changes(snapshot, before, before | covered))
+        changes = _followable(index, foreign_changes(snapshot, before, before | covered))
         task = apply_group_change if index.ttl is None else apply_live_change
         for _ in following.tasks.run(partial(task, snapshot, index, record), _known(index, changes.compared)):
             yield
         cleaned = _known(index, changes.cleaned)
-        if cleaned:
-            remove = partial(remove_gone_keys, snapshot, index, record, cleaned)
-            for _ in following.tasks.run(remove, range(index.settings.shard_count)):
-                yield
-            for _ in following.tasks.run(partial(place_unknown_keys, snapshot, index, record), cleaned):
-                yield
+        yield from apply_cleaned_changes(snapshot, index, record, cleaned, following.tasks)
 
 
-def _possible(index: StoredEntries, changes: ForeignChanges) -> ForeignChanges:
+def _followable(index: StoredEntries, changes: ForeignChanges) -> ForeignChanges:
     """The changes, if the index can follow them; raises ``IndexNotReadyError`` otherwise."""
-    # Neither a digest nor the age of a record can be told from an entry.
+    # Neither a key of which the index has a digest nor the age of a record can be told from an entry.
     if index.ttl is not None or index.settings.key_mode is KeyMode.DIGEST:
         require_slices_before(changes)
+    else:
+        require_known(changes)
     return changes
 
 

@@ -172,10 +172,10 @@ def _dangling_keys(
                     stored = index.codec.stored_keys_in(file_slice.group.partition_path, held)
                     named = named.filter(pc.invert(pc.is_in(named, value_set=stored)))
             if len(named):
-                yield removal_of(index, named)
+                yield _removal_of(index, named)
 
 
-def removal_of(index: StoredEntries, stored_keys: pa.Array) -> LocationUpdate:
+def _removal_of(index: StoredEntries, stored_keys: pa.Array) -> LocationUpdate:
     """The changes that delete stored keys."""
     if index.scope is Scope.GLOBAL:
         return LocationUpdate.removing(stored_keys)
