@@ -17,7 +17,9 @@ from rli.commit.recovery import exclusive, is_published, undo_unpublished
 from rli.coordination.contract import SignsOfLife, Writers
 from rli.coordination.of_table import coordination_of
 from rli.errors import LeaseLostError
+from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.timeline.instant import Action, new_instant_time
+from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import TableIndex
 from rli.publication.instants import TableInstant
@@ -151,6 +153,8 @@ class AnnouncedInstant:
         # by a renewal that was paused. The folder does not tell: this write may have made it again.
         if self.on_timeline.plan() is None:
             raise self._rolled_back_by_other_engine() or self.taken_for_dead()
+        if is_lock_named(self.table.properties.raw) and self._is_to_be_rolled_back():
+            raise self._rolled_back()
 
     def taken_for_dead(self) -> LeaseLostError:
         """The error of a writer whose files others have removed."""
@@ -162,8 +166,22 @@ class AnnouncedInstant:
     def _rolled_back_by_other_engine(self) -> LeaseLostError | None:
         """The error of a writer whose instant another engine rolled back; None if the timeline shows no such rollback."""
         instants = self.table.load_timeline().instants
-        if not any(found.action == Action.ROLLBACK and found.time > self.time for found in instants):
-            return None
+        is_told = any(found.action == Action.ROLLBACK and found.time > self.time for found in instants)
+        return self._rolled_back() if is_told else None
+
+    def _is_to_be_rolled_back(self) -> bool:
+        """Whether another engine is about to roll this write back: its plan names files that the write may have by now."""
+        for found in self.table.load_timeline().pending:
+            plan = (
+                TableInstant(self.table, found.time, Action.ROLLBACK).plan()
+                if found.action == Action.ROLLBACK
+                else None
+            )
+            if plan and RollbackPlan.from_avro(plan, found.file_name).instant_time == self.time:
+                return True
+        return False
+
+    def _rolled_back(self) -> LeaseLostError:
         return LeaseLostError(
             f"another engine rolled this write back while it was under way: instant={self.time}",
             remedy=(

@@ -16,7 +16,7 @@ from rli.commit.begun_write import BegunWrite
 from rli.commit.prepared_write import PreparedWrite
 from rli.coordination.contract import Held, HudiLock
 from rli.errors import LeaseLostError, UndecidedCommitError
-from rli.hudi.timeline.commit_metadata import CLUSTER
+from rli.hudi.timeline.commit_metadata import CLUSTER, COMPACT
 from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.upkeep import Upkept
 from rli.model import Step
@@ -103,9 +103,10 @@ class ReadyWrite:
         """Whether files are copied, so that a check finds them where they were, and whether checks pass over the copies.
 
         Names tell the instant, which is pending, but for log files of table version 6. A clustering may give files up at another check.
+        A compaction may be another engine's, too: its rollback of this attempt, or its own commit, would meet the files.
         """
         tells_instant = self.table.properties.is_copy_on_write or self.table.timeline_layout.keeps_completion_times
-        return not self.table.storage.is_local and tells_instant and self.change.operation != CLUSTER
+        return not self.table.storage.is_local and tells_instant and self.change.operation not in {CLUSTER, COMPACT}
 
     def _promote(self, files: Sequence[str]) -> None:
         """Let files of the write be where readers will look, once the instant has completed."""

@@ -78,8 +78,15 @@ def expired_writes(table: TableDefinition) -> list[Instant]:
 
 
 def _finish_rollback(rollback: TableInstant, fence: Fence) -> None:
-    if rollback.plan():
+    plan = rollback.plan()
+    if plan and not _undoes_log_blocks(rollback, plan):
         ROLLBACK.finish(rollback, fence)
+
+
+def _undoes_log_blocks(rollback: TableInstant, plan: bytes) -> bool:
+    """Whether a rollback takes blocks of log files back, with blocks that only Hudi's writers append."""
+    undone = RollbackPlan.from_avro(plan, f"{rollback.time}.{rollback.action}")
+    return undone.action == Action.DELTA_COMMIT and not rollback.table.timeline_layout.keeps_completion_times
 
 
 def _plan(snapshot: Snapshot, instant: Instant) -> bytes:

@@ -326,6 +326,21 @@ def test_rollback_behind_check_is_told(tmp_path: Path, before_lock: list[Callabl
     assert list(Path(table.location).glob("*/*.parquet")) == []
 
 
+def test_planned_rollback_ends_the_write(tmp_path: Path, before_lock: list[Callable[[], None]]) -> None:
+    """Hudi's writers that take a paused write for dead remove its files later, by the plan."""
+    table = locked(tmp_path)
+
+    def plan() -> None:
+        meta = Path(table.location, ".hoodie")
+        [instant] = [file.name.partition(".")[0] for file in meta.glob("*.commit.requested")]
+        (meta / f"{int(instant) + 1}.rollback.requested").write_bytes(RollbackPlan(instant, "commit").to_avro())
+
+    before_lock.append(plan)
+    with pytest.raises(LeaseLostError, match="another engine rolled this write back"):
+        table.upsert(ROWS)
+    assert table.read().num_rows == 0
+
+
 @pytest.mark.parametrize(
     "line",
     [
