@@ -178,13 +178,6 @@ class ExpressionEntries:
         return _stored(found, file_slice)
 
 
-def is_ours(record: MetadataRecord) -> bool:
-    """Whether rli has written what an index on an expression keeps of a file."""
-    if isinstance(record, ColumnStatistics):
-        return record.total_size == record.total_uncompressed_size
-    return isinstance(record, StoredBloomFilter) and record.type_code == OUR_FILTERS
-
-
 def why_expression_not_kept(definition: IndexDefinition | None, schema: pa.Schema | None) -> str:
     """Why rli does not keep an index on an expression with the records of a schema; "" if it does."""
     if schema is None or IndexedExpression.of(definition, schema) is not None:

@@ -30,7 +30,8 @@ from rli.hudi.metadata.views import (
     sizes_by_partition,
 )
 from rli.metadata_table.base_file_records import BaseFileRecords, base_file_records
-from rli.metadata_table.expression_entries import is_ours, kept_expressions
+from rli.metadata_table.expression_check import is_ours, what_is_wrong
+from rli.metadata_table.expression_entries import kept_expressions
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.metadata_table.initial_records import visible_files
 from rli.metadata_table.partition_statistics import merged_over_files
@@ -245,12 +246,13 @@ class Verification:
         snapshot = self._snapshot
         found = kept_expressions(self._reader.partitions, self._definitions, snapshot, snapshot.schema)
         for partition, entries in found.items():
-            for expected in entries.cells_of(snapshot.slices.values()):
+            slices = [one for one in snapshot.slices.values() if one.base is not None]
+            for file_slice, expected in zip(slices, entries.cells_of(slices), strict=True):
                 kept = self._reader.lookup(partition, expected["key"])
                 for value, true in zip(kept["value"].to_pylist(), expected["value"].to_pylist(), strict=False):
                     stored, record = decode_record(value), decode_record(true)
-                    if stored != record and is_ours(stored):
-                        yield Difference(partition, _name_of(record), Fault.WRONG, f"table={record} metadata={stored}")
+                    if is_ours(stored) and (said := what_is_wrong(stored, record, entries.values, file_slice)):
+                        yield Difference(partition, _name_of(record), Fault.WRONG, said)
 
 
 def _name_of(record: MetadataRecord) -> str:

@@ -70,13 +70,14 @@ class IndexesOnColumns:
             is_enforced = index.is_unique and found is not None and found.state is ColumnIndexState.INVALID
             if not is_enforced:
                 self.schedule(name, index, timeout)
+            own = self._named_ones().indexes.get(name)
             try:
                 return self._build_in_store(name, index, timeout, on_progress)
             except RliError as error:
                 # One that is being built elsewhere is that process's.
-                if found is None and not isinstance(error, ConflictError):
+                if found is None and own is not None and not isinstance(error, ConflictError):
                     with suppress(RliError):
-                        self.drop(name, timeout)
+                        self._drop_unbuilt(name, own, timeout)
                 raise
         is_owner = False
         # Another process may have built the same partition meanwhile, for other columns.
@@ -183,6 +184,14 @@ class IndexesOnColumns:
         with suppress(LeaseBusyError):
             self._finish_drop(name, timeout or 0)
         return name not in self._named_ones().dropped
+
+    def _drop_unbuilt(self, name: str, scheduled: NamedIndex, timeout: float | None) -> None:
+        """Drop a scheduled index, unless another process has built it meanwhile, or has made another one of its name."""
+        with self._service(timeout) as (_, fence):
+            own = NamedIndexes.load(fence.table.storage).indexes.get(name)
+            if own is not None and own.is_scheduled and own.identity == scheduled.identity:
+                mark_dropped(name, fence.table)
+                remove_dropped(fence, self._opened.index)
 
     def _finish_drop(self, name: str, timeout: float | None) -> None:
         """Remove the data of a dropped index, then its name."""

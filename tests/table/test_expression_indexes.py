@@ -230,6 +230,7 @@ def test_filters_take_values_of_small_commits(tmp_path: Path) -> None:
             assert table.read(filters=f"lower(name) = '{name.lower()}'")["name"].to_pylist() == [name]
         absent = table.scan(filters="lower(name) = 'nobody at all'").explain().files
         assert absent.pruned[PruningStep.EXPRESSION_INDEX] == absent.total
+    assert table.metadata.verify() == ()
 
 
 def test_a_value_that_fails_is_read(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from rli_lmdb.store import LmdbStore
 from tests.support.indexes import record_index
 from tests.support.soak import FACTOR
 from tests.support.tables import records, turn_into_version_9
+from tests.support.unshared_commits import write_at_once
 
 pytestmark = [pytest.mark.invariant("P59"), pytest.mark.invariant("P60")]
 
@@ -614,10 +615,57 @@ def test_two_builds_share_their_work(table: Table) -> None:
     require_same(table)
 
 
-@pytest.mark.parametrize("meanwhile", ["nothing", "commits", "cleans", "columns"])
-def test_dead_builds_are_gone_on_with(table: Table, meanwhile: str) -> None:
+def test_failed_builds_spare_finished_ones(table: Table) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b")))
+
+    def finish_elsewhere(*_: object) -> bool:
+        patch.undo()
+        open_table(table.location).build_indexes()
+        raise IndexNotReadyError("a server was replaced", remedy="make the index again")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LmdbStore, "mark_applied", finish_elsewhere)
+        with pytest.raises(IndexNotReadyError):
+            table.create_index("by_email", on="email", home="store")
+    assert table.indexes()[0].state is ColumnIndexState.VALID
+    require_same(table)
+
+
+def commit_meanwhile(table: Table) -> None:
+    for ts in (2, 3):
+        table.upsert(rows(("k0", "c0", ts, f"new {ts}"), ("k1", "c2", ts, "moved"), ("new", "c4", ts, "new")))
+
+
+def add_column_meanwhile(table: Table) -> None:
+    commit_meanwhile(table)
+    table.upsert(rows(("k3", "c3", 4, "wide")).append_column("extra", pa.array([1])))
+
+
+def clean_meanwhile(table: Table) -> None:
+    commit_meanwhile(table)
+    table.clean(keep_commits=1)
+
+
+def cluster_meanwhile(table: Table) -> None:
+    table.cluster(smaller_than=1 << 30)
+    clean_meanwhile(table)
+
+
+MEANWHILE: Final[dict[str, Callable[[Table], None]]] = {
+    "nothing": lambda _: None,
+    "commits": commit_meanwhile,
+    "cleans": clean_meanwhile,
+    "clusterings": cluster_meanwhile,
+    "columns": add_column_meanwhile,
+}
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+def test_dead_builds_are_gone_on_with(tmp_path: Path, meanwhile: str) -> None:
     """The shards that are in the store are not read again, unless files of the state that the build began with are gone."""
-    table.upsert(rows(*((f"k{number}", f"c{number % 5}", 1, f"{number % 7}") for number in range(20))))
+    table = new_table(tmp_path / "t", small_file_size=0)
+    for name in "kq":
+        table.insert(rows(*((f"{name}{number}", f"c{number % 5}", 1, f"{name}{number % 7}") for number in range(10))))
     table.create_index("by_email", on="email", wait=False)
     put, read = Store.put_all, ColumnValues.of_slice
     puts, slices = list[object](), list[FileSlice | None]()
@@ -638,17 +686,27 @@ def test_dead_builds_are_gone_on_with(table: Table, meanwhile: str) -> None:
             dying.setattr(Store, "put_all", put_twice)
             with pytest.raises(KeyboardInterrupt):
                 table.build_indexes()
-        if meanwhile != "nothing":
-            for ts in (2, 3):
-                table.upsert(rows(("k0", "c0", ts, f"new {ts}"), ("k1", "c2", ts, "moved"), ("new", "c4", ts, "new")))
-        if meanwhile == "columns":
-            table.upsert(rows(("k3", "c3", 4, "wide")).append_column("extra", pa.array([1])))
-        if meanwhile == "cleans":
-            table.clean(keep_commits=1)
+        MEANWHILE[meanwhile](table)
         patch.setattr(ColumnValues, "of_slice", noted)
         assert [index.state for index in table.build_indexes()] == [ColumnIndexState.VALID]
     if meanwhile == "nothing":
-        assert len(slices) == 3
+        assert len(slices) == 8
+    require_same(table)
+
+
+def test_deduplication_hides_no_record(tmp_path: Path) -> None:
+    """The entry of the record that stays went with an update of the other one."""
+    table = new_table(tmp_path / "t", small_file_size=0)
+    table.upsert(rows(("a", "x", 1, "a")))
+    table.create_index("by_email", on="email", home="store")
+    write_at_once(
+        table,
+        rows(("k", "x", 5, "v"), ("m", "x", 1, "m")),
+        rows(("k", "y", 1, "v"), ("h", "y", 1, "h")),
+    )
+    table = open_table(table.location)
+    assert table.upsert(rows(("k", "y", 2, "w"))).updated == 1
+    assert table.deduplicate().records_removed == 1
     require_same(table)
 
 

@@ -130,9 +130,14 @@ class Deduplication:
         work = _work(write, schema, chosen)
         # The record that stays was chosen before: no ordering value is compared.
         context = write.context(schema, is_flushed=engine.flushes_in_tasks)
-        # A delete in a log file would leave the second record of a key in a base file: Hudi merges the first one.
+        # A delete in a log file would leave the second record of a key in a base file: Hudi merges the first one. Indexes of columns
+        # read the files: the entry of a record that stays may have gone with one of the others.
         context = replace(
-            context, ordering_field=None, skips_unchanged=False, appending=_without_appends(context.appending)
+            context,
+            ordering_field=None,
+            skips_unchanged=False,
+            appending=_without_appends(context.appending),
+            noted=(),
         )
         write.on_step(Step.RESOLVED)
         results = write_file_groups(context, work.targets, work.rows, work.counts) if work.targets else []

@@ -239,7 +239,9 @@ def _slices_of(snapshot: Snapshot, log: LogState, record: LogRecord, change: Tab
     found = snapshot.reduced_to(known).live_slices(versions)
     before = {group: one for group, one in found.items() if _is_predecessor(snapshot, change, one)}
     if not change.is_native:
-        return before, snapshot.reduced_to(known | {own}).live_slices(versions)
+        after = snapshot.reduced_to(known | {own}).live_slices(versions)
+        _require_written(change, after)
+        return before, after
     written = {stat.group: FileSlice(stat.group, own, DataFile(stat.path, stat.file_size)) for stat in change.written}
     seen = SeenInstants(frozenset([own]), None, None, frozenset())
     appended = {
@@ -247,6 +249,14 @@ def _slices_of(snapshot: Snapshot, log: LogState, record: LogRecord, change: Tab
         for stat in change.appended
     }
     return before, written | appended
+
+
+def _require_written(change: TableChange, slices: Slices) -> None:
+    """Raise ``CorruptTableError`` if a clean has removed a file that a commit of another engine wrote."""
+    held = {file.path for one in slices.values() for file in one.files}
+    gone = next((stat for stat in change.stats if stat.path not in held and stat.group not in change.replaced), None)
+    if gone is not None:
+        raise CorruptTableError(f"a file of the commit is gone: {gone.path}", remedy="put the present records instead")
 
 
 def _is_predecessor(snapshot: Snapshot, change: TableChange, old: FileSlice) -> bool:

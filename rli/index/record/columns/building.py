@@ -28,12 +28,13 @@ from rli.json_text import parse_json
 from rli.store.contract import Watermarks
 from rli.tasks import InThreads
 from rli.telemetry.store_calls import store_call
+from rli.view.cleaned_logs import cleaned_meanwhile
 from rli.view.column_values import ColumnValues
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.flushed_commits import sync_table
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import verified_snapshot
+from rli.view.time_travel import missing_group, verified_snapshot
 
 _BEGAN: Final = "build"
 """Control record with the watermarks of the store from before the first entry."""
@@ -101,6 +102,9 @@ class Build:
         state = snapshot.reduced_to(frozenset(record.covers))
         if state.schema != snapshot.schema:
             # The column of this name may have been another one.
+            return None
+        if cleaned_meanwhile(state, snapshot) or missing_group(snapshot, state) is not None:
+            # Of a file that is gone, the records would be passed over.
             return None
         return cls(index, state, Watermarks(**parse_json(content)), record.last_sequence)
 
