@@ -241,6 +241,7 @@ class TableGroups:
             >>> table.indexes()[0].name
             'by_ts'
             >>> table.drop_index("by_ts")
+            True
 
         Raises:
             IndexExistsError: the table has another index of this name.
@@ -276,6 +277,7 @@ class TableGroups:
             >>> len(table.build_indexes())
             1
             >>> table.drop_index("by_ts")
+            True
 
         Raises:
             RliError: as for ``create_index``, of an index that cannot be built: it stays scheduled, and the others are built. If several

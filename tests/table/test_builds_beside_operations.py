@@ -43,7 +43,7 @@ FAILS: Final = {"migrate"}
 @pytest.mark.parametrize(
     "kind",
     [
-        ("store", "secondary", "rli.index.record.columns.stored_column.put_slices"),
+        ("store", "secondary", "rli.index.record.columns.building.shards"),
         ("metadata", "secondary", "rli.table.births.prepare_partitions"),
         ("metadata", "column_stats", "rli.table.births.prepare_partitions"),
     ],
