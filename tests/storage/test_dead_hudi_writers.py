@@ -9,12 +9,12 @@ import obstore
 import pyarrow as pa
 import pytest
 
-from rli import Table, create_table, open_table
+from rli import Table, open_table
 from rli.hudi.timeline.instant import Action
 from rli.publication.instants import TableInstant
 from rli.storage import Storage
 from rli.table.table import opened_table
-from tests.support.object_store import ObjectStore
+from tests.support.object_store import ObjectStore, locked_table
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.invariant("P55")
@@ -25,15 +25,7 @@ QUICK = b"\nhoodie.client.heartbeat.interval_in_ms=500\n"
 
 @pytest.fixture
 def table(object_store: ObjectStore) -> Iterator[Table]:
-    table = create_table(
-        f"s3://{object_store.new_bucket()}/t",
-        record_key="id",
-        partition_by="city",
-        ordering="ts",
-        index="global-simple:",
-        lock="storage",
-        storage_options=object_store.options,
-    )
+    table = locked_table(object_store)
     table.upsert(ROWS)
     yield table
     table.close()

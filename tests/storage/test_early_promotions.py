@@ -9,10 +9,10 @@ import obstore
 import pyarrow as pa
 import pytest
 
-from rli import Table, create_table, open_table
+from rli import Table, open_table
 from rli.coordination.locks.storage_lock import HeldStorageLock, StorageLock
 from rli.view.table_change import NATIVE_ENTRY
-from tests.support.object_store import ObjectStore
+from tests.support.object_store import ObjectStore, locked_table
 
 pytestmark = pytest.mark.invariant("P55")
 
@@ -25,16 +25,7 @@ def records(*rows: tuple[str, str, int]) -> pa.Table:
 
 @pytest.fixture
 def table(object_store: ObjectStore) -> Iterator[Table]:
-    table = create_table(
-        f"s3://{object_store.new_bucket()}/t",
-        record_key="id",
-        partition_by="city",
-        ordering="ts",
-        index="global-simple:",
-        lock="storage",
-        maintenance=False,
-        storage_options=object_store.options,
-    )
+    table = locked_table(object_store, maintenance=False)
     table.upsert(records(("a", "Rome", 1)))
     yield table
     table.close()

@@ -18,6 +18,7 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
+from rli import Table, create_table
 from tests.support.docker import free_ports
 from tests.support.waiting import eventually
 
@@ -107,3 +108,17 @@ def running_object_store(folder: Path) -> Iterator[ObjectStore]:
             yield server
         finally:
             process.kill()
+
+
+def locked_table(store: ObjectStore, **given: Any) -> Table:
+    """A table in a bucket of its own, with the lock in the storage that writers of Hudi share."""
+    return create_table(
+        f"s3://{store.new_bucket()}/t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index="global-simple:",
+        lock="storage",
+        storage_options=store.options,
+        **given,
+    )
