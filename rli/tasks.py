@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -42,6 +42,26 @@ class SideBySide(Protocol):
 def at_once(tasks: TaskRunner) -> int:
     """Number of tasks that a runner runs at a time; 1 if the runner does not tell."""
     return tasks.at_once if isinstance(tasks, SideBySide) else 1
+
+
+def lots_of(items: Iterable[Item], size_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Items in their order, together up to some size; an item that is larger is alone.
+
+    Args:
+        items: to share out.
+        size_of: the size of an item.
+        most: of a lot.
+    """
+    lot, size = list[Item](), 0
+    for item in items:
+        own = size_of(item)
+        if lot and size + own > most:
+            yield lot
+            lot, size = [], 0
+        lot.append(item)
+        size += own
+    if lot:
+        yield lot
 
 
 class InProcess:

@@ -171,15 +171,11 @@ class AnnouncedInstant:
 
     def _is_to_be_rolled_back(self) -> bool:
         """Whether another engine is about to roll this write back: its plan names files that the write may have by now."""
-        for found in self.table.load_timeline().pending:
-            plan = (
-                TableInstant(self.table, found.time, Action.ROLLBACK).plan()
-                if found.action == Action.ROLLBACK
-                else None
-            )
-            if plan and RollbackPlan.from_avro(plan, found.file_name).instant_time == self.time:
-                return True
-        return False
+        rollbacks = [found for found in self.table.load_timeline().pending if found.action == Action.ROLLBACK]
+        plans = [(found, TableInstant(self.table, found.time, Action.ROLLBACK).plan()) for found in rollbacks]
+        return any(
+            RollbackPlan.from_avro(plan, found.file_name).instant_time == self.time for found, plan in plans if plan
+        )
 
     def _rolled_back(self) -> LeaseLostError:
         return LeaseLostError(

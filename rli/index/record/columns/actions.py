@@ -23,7 +23,7 @@ from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.file_group.changed_values import ChangedValues
 from rli.hudi.meta_columns import COMMIT_TIME
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Instant
-from rli.index.record.columns.entry_keys import entry_keys
+from rli.index.record.columns.entry_keys import NO_FILE_GROUP, entry_keys
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.log.state import LogState
@@ -41,9 +41,6 @@ _PARTITIONS: Final = "partitions"
 _MOST_PARTITIONS: Final = 1_000
 _SMALL_CHANGE: Final = 256 << 20
 """Bytes of files that this process reads itself."""
-
-_NO_FILE_GROUP: Final = 0
-"""Entries name record keys; where the records are is asked of the table's index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class _Rows:
 
     def put(self, rows: pa.Table) -> None:
         """Put the entries of some records."""
-        self._write(rows, self.placed, _NO_FILE_GROUP)
+        self._write(rows, self.placed, NO_FILE_GROUP)
 
     def remove(self, rows: pa.Table) -> None:
         """Remove the entries of some records."""

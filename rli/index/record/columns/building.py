@@ -19,14 +19,14 @@ import numpy as np
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import pack
-from rli.index.record.columns.entry_keys import distinct, entry_keys, joined
+from rli.index.record.columns.entry_keys import NO_FILE_GROUP, distinct, entry_keys, joined
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
 from rli.index.roles import OnFiles
 from rli.json_text import parse_json
 from rli.store.contract import Watermarks
-from rli.tasks import InThreads
+from rli.tasks import InThreads, lots_of
 from rli.telemetry.store_calls import store_call
 from rli.view.cleaned_logs import cleaned_meanwhile
 from rli.view.column_values import ColumnValues
@@ -44,9 +44,6 @@ _DONE: Final = "built/"
 
 _SHARD_BYTES: Final = 64 << 20
 """Of files: some million entries at most are in memory, and those of the shard that is being put."""
-
-_NO_FILE_GROUP: Final = 0
-"""Entries name record keys; where the records are is asked of the table's index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +144,7 @@ class Build:
 
     def _put(self, name: str, rows: int, keys: Iterable[EncodedKeys]) -> None:
         """Put the entries of a shard, then note it."""
-        batches = [(batch, pack(self.sequence, np.full(len(batch), _NO_FILE_GROUP))) for batch in keys]
+        batches = [(batch, pack(self.sequence, np.full(len(batch), NO_FILE_GROUP))) for batch in keys]
         with store_call(self.index.url, "put", rows):
             self.index.store.put_all(batches)
         self.index.store.compare_and_set(f"{_DONE}{name}", None, str(rows).encode())
@@ -160,16 +157,7 @@ def _draft(completed: Sequence[str]) -> RecordDraft:
 
 def shards(slices: Sequence[FileSlice]) -> Iterator[list[FileSlice]]:
     """The slices in order, together up to some size."""
-    shard, size = list[FileSlice](), 0
-    for one in slices:
-        own = sum(file.size for file in one.files)
-        if shard and size + own > _SHARD_BYTES:
-            yield shard
-            shard, size = [], 0
-        shard.append(one)
-        size += own
-    if shard:
-        yield shard
+    return lots_of(slices, lambda one: one.size, _SHARD_BYTES)
 
 
 def _name_of(shard: Sequence[FileSlice]) -> str:

@@ -18,6 +18,9 @@ from rli.codec import record_keys as codec
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.fingerprints import fingerprints
 
+NO_FILE_GROUP: Final = 0
+"""In the entries: they name record keys, and where the records are is asked of the table's index."""
+
 _HASH_WIDTH: Final = 8
 _SHARD_SHIFT: Final = np.uint64(48)
 """The high bits of the hash tell the shard: they are the best mixed."""

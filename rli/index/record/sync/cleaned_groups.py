@@ -13,7 +13,7 @@ from rli.codec import entries as codec
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
 from rli.index.record.sync.foreign_changes import apply_cleaned_change
-from rli.tasks import TaskRunner
+from rli.tasks import InThreads, TaskRunner, lots_of
 from rli.view.diff import GroupChange
 from rli.view.snapshot import Snapshot
 
@@ -33,12 +33,14 @@ def apply_cleaned_changes(
         index: the index.
         record: that is applied.
         changes: ``before`` is None.
-        tasks: runs the work on each shard and file group.
+        tasks: runs the work on each file group.
     """
-    for lot in _lots(changes):
-        numbers = [index.log.refresh().dictionary.number_of(change.group) for change in lot]
+    dictionary = index.log.refresh().dictionary
+    for lot in lots_of(changes, lambda change: 0 if change.after is None else change.after.size, _LOT_BYTES):
+        numbers = [dictionary.number_of(change.group) for change in lot]
         known = [number for number in numbers if number is not None]
-        found = [*tasks.run(partial(_keys_in, index, known), range(index.settings.shard_count))]
+        # Here, not by tasks: the results of tasks are small.
+        found = [*InThreads().run(partial(_keys_in, index, known), range(index.settings.shard_count))]
         items = [
             (change, _joined(part.get(number) for part in found)) for change, number in zip(lot, numbers, strict=True)
         ]
@@ -47,7 +49,7 @@ def apply_cleaned_changes(
 
 
 def _keys_in(index: StoredEntries, groups: Sequence[int], shard: int) -> dict[int | None, pa.Array]:
-    """The record keys of a shard whose entries name some file groups, by the numbers of these: a task."""
+    """The record keys of a shard whose entries name some file groups, by the numbers of these."""
     batches, numbers = [pa.array([], pa.string())], [np.empty(0, np.uint32)]
     for keys, entries in index.scan(shard):
         named = codec.file_groups(entries)
@@ -60,16 +62,3 @@ def _keys_in(index: StoredEntries, groups: Sequence[int], shard: int) -> dict[in
 
 def _joined(parts: Iterable[pa.Array | None]) -> pa.Array:
     return pa.concat_arrays([pa.array([], pa.string()), *(part for part in parts if part is not None)])
-
-
-def _lots(changes: Sequence[GroupChange]) -> Iterator[list[GroupChange]]:
-    lot, size = list[GroupChange](), 0
-    for change in changes:
-        own = 0 if change.after is None else change.after.size
-        if lot and size + own > _LOT_BYTES:
-            yield lot
-            lot, size = [], 0
-        lot.append(change)
-        size += own
-    if lot:
-        yield lot

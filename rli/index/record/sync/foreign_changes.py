@@ -75,13 +75,17 @@ def foreign_changes(snapshot: Snapshot, before: frozenset[str], after: frozenset
         for group in touched.keys() - earlier.replaced.keys()
         if was_cleaned(earlier, old.get(group), touched[group])
     )
-    # All that the later states tell of these file groups.
-    known = [_Told.of(state, before, slices) for state in ((later, snapshot) if gone else ())]
-    cleaned = {group: told for group in gone if (told := next((one for one in known if one.has(group)), None))}
+    cleaned, unknown = dict[FileGroupId, FileSlice | None](), gone
+    for state in (later, snapshot):
+        # As a rule, no file group is left for the second look, which reads all commits.
+        if unknown:
+            told = _Told.of(state, before, slices)
+            cleaned |= {group: told.slices.get(group) for group in unknown if told.has(group)}
+            unknown = [group for group in unknown if group not in cleaned]
     return ForeignChanges(
         tuple(GroupChange(group, old.get(group), new.get(group)) for group in sorted(touched.keys() - {*gone})),
-        tuple(GroupChange(group, None, told.slices.get(group)) for group, told in cleaned.items()),
-        next((group for group in gone if group not in cleaned), None),
+        tuple(GroupChange(group, None, cleaned[group]) for group in sorted(cleaned)),
+        next(iter(unknown), None),
     )
 
 
@@ -115,22 +119,22 @@ class _Told:
 
 def require_slices_before(changes: ForeignChanges) -> None:
     """Raise ``IndexNotReadyError`` if a slice of the earlier state is gone, so that no file tells what it held."""
-    _require_none([change.group for change in changes.cleaned][:1])
+    for change in changes.cleaned:
+        raise _removed(change.group)
     require_known(changes)
 
 
 def require_known(changes: ForeignChanges) -> None:
     """Raise ``IndexNotReadyError`` if a slice of the earlier state is gone, and what became of it, too."""
-    _require_none([] if changes.lost is None else [changes.lost])
+    if changes.lost is not None:
+        raise _removed(changes.lost)
 
 
-def _require_none(gone: Sequence[FileGroupId]) -> None:
-    for group in gone:
-        raise IndexNotReadyError(
-            f"a base file was removed before the index could follow: partition={group.partition_path} "
-            f"file_id={group.file_id}",
-            remedy="bootstrap the index again: rli index bootstrap TABLE",
-        )
+def _removed(group: FileGroupId) -> IndexNotReadyError:
+    return IndexNotReadyError(
+        f"a base file was removed before the index could follow: partition={group.partition_path} file_id={group.file_id}",
+        remedy="bootstrap the index again: rli index bootstrap TABLE",
+    )
 
 
 def apply_live_change(snapshot: Snapshot, index: StoredEntries, record: LogRecord, change: GroupChange) -> None:
