@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from benchmarks.keys import uuid_keys
 from benchmarks.measuring import Outcome, race
 from rli.hudi.hfile.blocks import Codec
 from rli.hudi.hfile.cells import CELLS
+from rli.hudi.hfile.key_order import order_of
 from rli.hudi.hfile.reader import HFileReader
 from rli.hudi.hfile.writer import write_hfile
 from rli.hudi.metadata.groups import groups_of
@@ -58,10 +58,10 @@ def _entries(folder: Path, count: int) -> list[Outcome]:
     paths = [folder / f"{number}.hfile" for number in range(_GROUPS)]
 
     def write() -> None:
-        order = np.asarray(pc.sort_indices(keys))
-        groups = groups_of(keys, _GROUPS)[order]
+        groups = groups_of(keys, _GROUPS)
         for number, path in enumerate(paths):
-            rows = order[groups == number]
+            rows = np.flatnonzero(groups == number)
+            rows = rows[order_of(keys.take(pa.array(rows)))]
             _write(path, location_cells(keys.take(pa.array(rows)), locations, chosen[rows]), Codec.GZIP)
 
     def read() -> pa.Table:

@@ -55,13 +55,17 @@ def list_hashes(lists: pa.ListArray) -> NDArray[np.uint32]:
 
 
 def _hashes(strings: pa.Array) -> NDArray[np.uint32]:
-    """The sum of unit * 31 ** (units behind it) over each string, out of one running sum over all strings.
+    """The sum of unit * 31 ** (units behind it) over each string.
 
-    A unit's power is counted from the end of all strings. Powers of 31 can be divided out again modulo 2³².
+    Strings of one length are rows of a matrix. Else it comes out of one running sum over all strings: a unit's power is counted from the end of all strings. Powers of 31 can be divided out again modulo 2³².
     """
     if strings.null_count:
         strings = strings.fill_null("")
     units, ends = _utf16_units(strings)
+    lengths = np.diff(ends)
+    if (lengths == lengths[0]).all():
+        matrix = units.reshape(len(strings), lengths[0]).astype(np.uint32)
+        return matrix @ _powers(_FACTOR, lengths[0])[::-1]
     powers = _powers(_INVERSE, len(units) + 1)
     sums = np.zeros(len(units) + 1, np.uint32)
     np.cumsum(units.astype(np.uint32) * powers[:-1], dtype=np.uint32, out=sums[1:])

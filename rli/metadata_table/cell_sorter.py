@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Final, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rli.hudi.hfile.cells import CELLS, concatenated
+from rli.hudi.hfile.key_order import order_of
 
 _MOST_BYTES: Final = 64 << 20
 _ROWS_OF_BATCH: Final = 8_192
@@ -93,7 +93,7 @@ class CellSorter:
 
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     cells = concatenated(batches)
-    return cells.take(pc.array_sort_indices(cells["key"]))
+    return cells.take(pa.array(order_of(cells["key"])))
 
 
 def _batches(cells: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rli.hudi.file_names import LogFileName, token_begin
 from rli.hudi.hfile.cells import concatenated
+from rli.hudi.hfile.key_order import order_of
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block, deletes
 from rli.hudi.log_file.hfile_block import hfile_blocks
 from rli.hudi.metadata.cells import in_form
@@ -139,15 +140,13 @@ def _last_of_each(cells: pa.RecordBatch, groups: NDArray[np.int64]) -> tuple[pa.
         cells: the later ones of a key count.
         groups: number of the file group of each; cells of one key have the same.
     """
-    by_group = np.argsort(groups, kind="stable")
+    # Small numbers are counted instead of compared.
+    by_group = np.argsort(groups.astype(np.min_scalar_type(groups.max(initial=0))), kind="stable")
     keys = cells["key"].take(pa.array(by_group))
     bounds = [0, *(np.flatnonzero(np.diff(groups[by_group])) + 1).tolist(), len(keys)]
     # One group after the other: of all keys at once, sorting would take longer.
     order = np.concatenate(
-        [
-            by_group[start:end][pc.array_sort_indices(keys.slice(start, end - start)).to_numpy()]
-            for start, end in pairwise(bounds)
-        ]
+        [by_group[start:end][order_of(keys.slice(start, end - start))] for start, end in pairwise(bounds)]
     )
     ordered = cells.take(pa.array(order))
     keys = ordered["key"]

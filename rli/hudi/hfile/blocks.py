@@ -11,6 +11,8 @@ import struct
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
+from importlib import import_module
+from importlib.util import find_spec
 from typing import BinaryIO, Final
 
 from rli.errors import UnsupportedTableError
@@ -29,8 +31,11 @@ _CHECKSUM_BYTES: Final = 4
 _GZIP: Final = 31
 """Window of zlib that stands for gzip's form."""
 
-_LEVEL: Final = 3
-"""Of gzip: twice as fast as its default, for blocks a fifth larger."""
+_LEVEL: Final = 2
+"""Of gzip: zlib is twice as fast as with its default, for blocks a fifth larger."""
+
+_DEFLATE: Final = import_module("isal.isal_zlib" if find_spec("isal") else "zlib")
+"""What compresses: ISA-L takes a fifth of zlib's time for such blocks, which come out an eighth smaller. Both write gzip."""
 
 _MOST_INFLATED: Final = 1100
 """Deflate makes no more than 1,032 bytes of one."""
@@ -147,7 +152,7 @@ def as_block(magic: bytes, content: bytes | memoryview, codec: Codec, before: in
     """
     packed = content
     if codec is Codec.GZIP:
-        packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
+        packer = _DEFLATE.compressobj(_LEVEL, wbits=_GZIP)
         packed = packer.compress(content) + packer.flush()
     end = _HEAD.size + len(packed)
     checksums = bytes(-(-end // _CHUNK_BYTES) * _CHECKSUM_BYTES)

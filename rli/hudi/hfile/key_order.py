@@ -3,12 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rli.errors import InvalidInputError
+
+_WORD: Final = 8
+"""Bytes of a key that are compared as one number."""
+
+_FEW: Final = 2_048
+"""Keys that pyarrow sorts in less time than arrays of numbers are made of them."""
+
+
+def order_of(keys: pa.Array) -> NDArray[np.intp]:
+    """The rows of keys in the order of an HFile; those of equal keys as they stand.
+
+    Most keys differ in the bytes behind what all of them begin with. Numbers made of these are sorted several times as fast as
+    strings, and only keys whose numbers are equal are compared as a whole.
+
+    >>> order_of(pa.array(["k2", "k10", "k1"])).tolist()
+    [2, 1, 0]
+
+    Args:
+        keys: string or binary array, shape (n,), without nulls.
+
+    Returns:
+        Shape (n,).
+    """
+    if len(keys) < _FEW:
+        return _compared(keys)
+    keys = keys.cast(pa.binary())
+    least, greatest = pc.min_max(keys).as_py().values()
+    if least == greatest:
+        return np.arange(len(keys))
+    # The greatest goes on where the least ends.
+    differing = (place for place, (one, other) in enumerate(zip(least, greatest, strict=False)) if one != other)
+    words = _words(keys, next(differing, len(least)))
+    order = np.argsort(words)
+    words = words[order]
+    is_equal = np.concatenate([[False], words[1:] == words[:-1], [False]])
+    tied = np.flatnonzero(is_equal[1:] | is_equal[:-1])
+    if len(tied):
+        rows = np.sort(order[tied])
+        order[tied] = rows[_compared(keys.take(pa.array(rows)))]
+    return order
+
+
+def _compared(keys: pa.Array) -> NDArray[np.intp]:
+    return pc.array_sort_indices(keys).to_numpy().astype(np.intp)
+
+
+def _words(keys: pa.Array, skipped: int) -> NDArray[np.uint64]:
+    """Bytes of each key behind some that are skipped, as a number; zeros stand for those that are missing."""
+    _, offsets_buffer, data = keys.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int32, len(keys) + 1, offset=4 * keys.offset).astype(np.int64)
+    octets = np.frombuffer(data, np.uint8)
+    starts = offsets[:-1] + skipped
+    words = np.zeros(len(keys), np.uint64)
+    for place in range(_WORD):
+        at = starts + place
+        found = octets[np.minimum(at, len(octets) - 1)] * (at < offsets[1:])
+        words = words << np.uint64(8) | found
+    return words
 
 
 def check_order(keys: pa.Array, before: bytes | None = None, starts: Sequence[int] = ()) -> None:

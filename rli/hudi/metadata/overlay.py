@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.hudi.hfile.cells import CELLS, NO_CELLS, concatenated
+from rli.hudi.hfile.key_order import order_of
 from rli.hudi.metadata.merging import merged
 from rli.hudi.metadata.record_codec import decode_record, encode_record
 from rli.hudi.metadata.records import ColumnStatistics, MetadataRecord
@@ -38,11 +39,7 @@ class Overlay:
             merges: records of one key are merged; else the newest stands.
         """
         cells = concatenated(changes)
-        order = pc.sort_indices(
-            pa.table([cells["key"], pa.array(np.arange(cells.num_rows))], names=["key", "order"]),
-            sort_keys=[("key", "ascending"), ("order", "ascending")],
-        )
-        ordered = cells.take(order)
+        ordered = cells.take(pa.array(order_of(cells["key"])))
         ends = _run_ends(ordered["key"])
         last = ordered.take(pa.array(ends))
         if not merges:
@@ -79,7 +76,7 @@ class Overlay:
         found = found.filter(pc.greater(pc.binary_length(values), 0))
         both = concatenated([untouched, found])
         if both.num_rows:
-            yield both.take(pc.sort_indices(both["key"]))
+            yield both.take(pa.array(order_of(both["key"])))
 
     def _values(self, cells: pa.RecordBatch, batch: pa.RecordBatch, places: pa.Array, start: int) -> pa.Array:
         """The values of cells, merged with those of the base file where both count."""
