@@ -15,7 +15,7 @@ from rli.errors import SettingsError
 from rli.index.registry import index_kind, is_kind
 from rli.index_urls import IndexUrl
 from rli.model import Scope, TableType
-from rli.services.metadata_births import FIRST_VERSION_OF_PARTITIONED_INDEX
+from rli.services.new_partitions import FIRST_VERSION_OF_PARTITIONED_INDEX
 
 _GROWTH: Final = 10
 _ABOUT_THE_SAME: Final = 1.1

@@ -11,6 +11,7 @@ from rli.commit.ready_write import ReadyWrite
 from rli.commit.write_ahead import write_ahead
 from rli.coordination.contract import Held
 from rli.index.contract import FileIndex, IndexState
+from rli.metadata_table.announced_partitions import require_none_announced
 from rli.metadata_table.upkeep import NOTHING_KEPT, Upkeep, Upkept
 from rli.model import FileGroupId
 from rli.view import paths
@@ -105,10 +106,11 @@ class CheckedWrite:
         return list(files)
 
     def _upkept(self) -> Upkept:
-        """What becomes of the metadata table; raises ``CorruptTableError`` if it is damaged."""
+        """What becomes of the metadata table; raises ``CorruptTableError`` if it is damaged, and as ``require_none_announced``."""
         # As the lists of its partitions are under the lease: others build and drop partitions.
         if not self.table.properties.metadata_partitions:
             return NOTHING_KEPT
+        require_none_announced(self.now.snapshot)
         upkeep = Upkeep(self.now.snapshot, self.begun.index.scope, self.accepted.schema, self._checked.slices)
         return upkeep.of_write(self.begun.instant, self.change, self.accepted.journals, self.accepted.changed_by_group)
 

@@ -11,6 +11,7 @@ from rli.hudi.metadata.partitions import kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.metadata_table.compaction import held_back_by
 from rli.metadata_table.status import metadata_status
+from rli.view.planned_indexing import pending_indexings
 from rli.view.snapshot import Snapshot
 
 _ROOM: Final = "metadata table"
@@ -29,6 +30,7 @@ def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """
     table = snapshot.table
     try:
+        yield from _pending_indexings(snapshot)
         reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
         status = metadata_status(reader)
     except RliError as error:
@@ -56,6 +58,24 @@ def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
         else "if no engine works on the pending instant, let the engine that began it roll it back; then run: rli metadata "
         "compact TABLE",
     )
+
+
+def _pending_indexings(snapshot: Snapshot) -> Iterator[Finding]:
+    for indexing in pending_indexings(snapshot.timeline):
+        names = ",".join(sorted(indexing.partitions))
+        detail = f"indexing={indexing.instant.time} state={indexing.instant.state} partitions={names}"
+        abort = f"rli metadata disable TABLE --partitions {names}"
+        if indexing.is_begun and indexing.unlisted(snapshot.table.properties):
+            yield Finding(
+                _ROOM,
+                Verdict.WARNING,
+                f"an indexer of Hudi builds an index, or died: {detail}",
+                f"wait until it is built; if the indexer is dead, abort the indexing: {abort}",
+            )
+        else:
+            yield Finding(
+                _ROOM, Verdict.WARNING, f"an indexing is unfinished: {detail}", f"run: rli index run TABLE; or: {abort}"
+            )
 
 
 def _damage(reader: MetadataTableReader) -> Iterator[Finding]:

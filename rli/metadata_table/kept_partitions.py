@@ -13,8 +13,10 @@ from rli.hudi.metadata.index_definitions import IndexDefinition
 from rli.hudi.metadata.partitions import PartitionKind, is_of_expression, is_own, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.timeline.instant import Action
+from rli.metadata_table.announced_partitions import announced_partitions
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.model import Scope
+from rli.view.snapshot import Snapshot
 
 KEPT_KINDS: Final = (
     PartitionKind.FILES,
@@ -41,6 +43,7 @@ class KeptPartitions:
     @classmethod
     def of(
         cls,
+        snapshot: Snapshot,
         reader: MetadataTableReader,
         definitions: Mapping[str, IndexDefinition],
         scope: Scope,
@@ -49,12 +52,15 @@ class KeptPartitions:
         """Those that any change keeps.
 
         Args:
+            snapshot: of the table.
             reader: of the metadata table.
             definitions: of its indexes.
             scope: in which a record key is unique.
             unchanged: kinds in which the change changes nothing.
         """
-        names = reader.all_partitions
+        # What nobody can log to yet stays as it is: the indexer lists it.
+        announced = announced_partitions(snapshot)
+        names = tuple(name for name in reader.all_partitions if name not in announced)
         if reason := _why_none(reader):
             return cls((), dict.fromkeys(names, reason))
         found = {name: _why_not(name, reader, definitions, scope) for name in names if kind_of(name) not in unchanged}
@@ -103,7 +109,7 @@ def _why_not(name: str, reader: MetadataTableReader, definitions: Mapping[str, I
     except UnsupportedTableError as error:
         return str(error)
     except CorruptTableError:
-        # An indexer has only announced it; or Hudi has built the metadata table anew, and does not know of it.
+        # A dead indexer has only announced it; or Hudi has built the metadata table anew, and does not know of it.
         if name in reader.partitions and not is_own(name):
             raise
         return "it has no file groups yet"

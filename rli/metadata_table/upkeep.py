@@ -65,7 +65,7 @@ class Upkeep:
         slices: the live file slices, if they are listed already; None for those of the snapshot.
 
     Raises:
-        CorruptTableError: the metadata table or the definitions of its indexes are damaged.
+        CorruptTableError: the metadata table, the definitions of its indexes, or the plan of an indexing are damaged.
     """
 
     def __init__(
@@ -184,14 +184,14 @@ class Upkeep:
     @cached_property
     def _always(self) -> KeptPartitions:
         """What becomes of the partitions with every change."""
-        kept = KeptPartitions.of(self._reader, self._definitions, self._scope)
+        kept = KeptPartitions.of(self._snapshot, self._reader, self._definitions, self._scope)
         return kept.without(self._of_columns.reasons(kept.kept))
 
     def _always_of(self, change: TableChange) -> KeptPartitions:
         """What becomes of the partitions with a write; one that changes no key, nor its place, leaves those of keys as they are."""
         if change.operation != COMPACT:
             return self._always
-        return KeptPartitions.of(self._reader, self._definitions, self._scope, unchanged=_OF_KEYS)
+        return KeptPartitions.of(self._snapshot, self._reader, self._definitions, self._scope, unchanged=_OF_KEYS)
 
     @cached_property
     def _of_columns(self) -> ColumnEntries:

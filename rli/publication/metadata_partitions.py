@@ -29,8 +29,10 @@ from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind, is_own
 from rli.hudi.properties import PROPERTIES_PATH, Key
 from rli.hudi.timeline.instant import Action
+from rli.publication.instants import TableInstant
 from rli.publication.metadata_files import ReplacesFiles, bring_into_place, flush_waiting
 from rli.view import paths
+from rli.view.planned_indexing import indexings_of
 
 _SEPARATOR: Final = ","
 
@@ -82,10 +84,12 @@ def add_partitions(plan: PlannedPartitions, definitions: Sequence[IndexDefinitio
 def remove_partitions(partitions: Sequence[str], fence: ReplacesFiles) -> None:
     """Unlist partitions of the metadata table, and remove them; with ``files`` the whole of it goes.
 
+    Pending indexings that build one of them are aborted.
+
     The caller holds the lease.
 
     Args:
-        partitions: that are listed, or inflight.
+        partitions: that are listed, inflight, or scheduled by Hudi.
         fence: of the caller.
 
     Raises:
@@ -94,6 +98,10 @@ def remove_partitions(partitions: Sequence[str], fence: ReplacesFiles) -> None:
     _change_properties(fence, unlisted=partitions)
     _delete_folders(fence, partitions, is_whole=PartitionKind.FILES in partitions)
     _change_definitions(fence, (), partitions)
+    # Last: as long as the plan is there, the partitions can be removed again.
+    for indexing in indexings_of(fence.table.load_timeline(), partitions):
+        fence.require_held()
+        TableInstant(fence.table, indexing.instant.time, Action.INDEXING).drop()
 
 
 def take_back_partitions(content: bytes, folder: str, fence: ReplacesFiles) -> None:

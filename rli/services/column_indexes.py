@@ -24,8 +24,8 @@ from rli.metadata_table.indexed_columns import IndexedColumns, chosen_columns
 from rli.metadata_table.secondary_entries import why_not_kept
 from rli.model import Scope
 from rli.publication.fence import Fence
-from rli.services.metadata_births import NewPartitions
 from rli.services.metadata_table import disable_metadata
+from rli.services.new_partitions import NewPartitions
 from rli.telemetry import events
 from rli.view import paths
 from rli.view.column_indexes import (

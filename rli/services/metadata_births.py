@@ -10,98 +10,32 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from rli.errors import ConflictError, InvalidInputError, UnsupportedTableError
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
 from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import PartitionKind, is_of_expression
 from rli.hudi.metadata.statistic_values import StatisticsVersion
-from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.instant import new_instant_time
 from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.metadata_table.birth import Birth
 from rli.metadata_table.indexed_columns import IndexedColumns, names_of_columns
 from rli.metadata_table.initial_records import InitialRecords
-from rli.metadata_table.kept_partitions import KEPT_KINDS
 from rli.metadata_table.new_files import NewFiles
 from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.publication.metadata_partitions import PlannedPartitions, add_partitions, remove_partitions
 from rli.services.metadata_table import MetadataChange
+from rli.services.new_partitions import NewPartitions
+from rli.services.other_builders import require_no_other_indexer, require_no_other_writer
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 
-_DEFAULT_KINDS: Final = (PartitionKind.FILES, PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS)
 _FIRST_VERSION_OF_STATISTICS_2: Final = 9
-_FIRST_VERSION_OF_PARTITION_STATS: Final = 8
-"""By default: Hudi 0.15, which writes tables of version 6, refuses to write one with such a partition."""
 
-FIRST_VERSION_OF_PARTITIONED_INDEX: Final = 9
 _FIRST_INSTANT: Final = "0" * 17
 _FIRST_INSTANT_OF_LAYOUT_1: Final = "0" * 14
 _FIRST_SUFFIX: Final = 10
-_NEEDS: Final = {PartitionKind.PARTITION_STATS: PartitionKind.COLUMN_STATS}
-
-
-@dataclass(frozen=True, slots=True)
-class NewPartitions:
-    """What a caller wants of a metadata table.
-
-    Attributes:
-        names: of the partitions; None for those that Hudi makes by default in tables of the version.
-        scope: where a record key is unique: with ``PARTITION`` the record index is partitioned, too.
-        columns: that get statistics; None for the first 32 columns.
-        replaced: those of the names that are built again, although they are there.
-        of_column: definition of a secondary index, or of an index on an expression, which comes with the names; None for none.
-    """
-
-    names: Collection[str] | None
-    scope: Scope
-    columns: Sequence[str] | None = None
-    replaced: frozenset[str] = frozenset()
-    of_column: IndexDefinition | None = None
-
-    def kinds(self, version: int) -> list[str]:
-        """The partitions with those that they need, in their order.
-
-        Args:
-            version: of the table.
-
-        Raises:
-            InvalidInputError: rli does not make a partition of such a name.
-        """
-        if self.names is None:
-            has_partition_stats = version >= _FIRST_VERSION_OF_PARTITION_STATS
-            return [kind for kind in _DEFAULT_KINDS if has_partition_stats or kind is not PartitionKind.PARTITION_STATS]
-        unknown = sorted({*self.names} - {*KEPT_KINDS})
-        if unknown:
-            raise InvalidInputError(
-                f"rli makes no partition of this name in a metadata table: partition={unknown[0]}",
-                remedy=f"choose from {', '.join(KEPT_KINDS)}",
-            )
-        wanted = {PartitionKind.FILES, *map(PartitionKind, self.names)}
-        wanted |= {_NEEDS[kind] for kind in wanted if kind in _NEEDS}
-        own = [] if self.of_column is None else [self.of_column.name]
-        return [*(kind for kind in KEPT_KINDS if kind in wanted), *own]
-
-    def require_supported(self, properties: TableProperties) -> None:
-        """Pass partitions that tables of this version can have; raises ``InvalidInputError`` as ``kinds``.
-
-        Args:
-            properties: of the table.
-
-        Raises:
-            UnsupportedTableError: they have none of a kind.
-        """
-        version, kinds = properties.version, self.kinds(properties.version)
-        is_partitioned = self.scope is Scope.PARTITION
-        if PartitionKind.RECORD_INDEX in kinds and is_partitioned and version < FIRST_VERSION_OF_PARTITIONED_INDEX:
-            raise UnsupportedTableError(
-                "record keys are unique in their partition alone, and tables of this version have no partitioned record "
-                f"index in their metadata table: table={properties.name} version={version}",
-                remedy="leave record_index out, or let Hudi upgrade the table",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +81,8 @@ def prepare_partitions(
         return None
     wanted.require_supported(table.properties)
     snapshot = Snapshot.now(table)
-    _require_no_other_writer(snapshot)
+    require_no_other_writer(snapshot)
+    require_no_other_indexer(snapshot, kinds)
     definitions = _definitions(wanted, snapshot, kinds)
     known = load_index_definitions(table.storage, table.properties)
     columns = IndexedColumns.of({**known, **{made.name: made for made in definitions}}, _schema(snapshot))
@@ -178,8 +113,9 @@ def publish_partitions(prepared: PreparedPartitions, fence: Fence) -> MetadataCh
     snapshot = Snapshot.now(table)
     if _state(table, snapshot.timeline) != prepared.state:
         return None
-    _require_no_other_writer(snapshot)
+    require_no_other_writer(snapshot)
     plan = prepared.plan
+    require_no_other_indexer(snapshot, plan.partitions)
     if replaced := [name for name in plan.partitions if name in table.properties.all_metadata_partitions]:
         # Until the new ones are listed, readers read more than they need.
         remove_partitions(replaced, fence)
@@ -222,18 +158,6 @@ def _state(table: TableDefinition, timeline: Timeline) -> frozenset[tuple[str, s
     listed = ((name, "partition") for name in table.properties.metadata_partitions)
     own = ((instant.time, f"metadata {instant.action}") for instant in metadata.completed)
     return frozenset([*((instant.time, instant.action) for instant in timeline.completed), *own, *listed])
-
-
-def _require_no_other_writer(snapshot: Snapshot) -> None:
-    """Raise ``ConflictError`` for a write of another engine, which would not know of the new partitions when it commits."""
-    storage = snapshot.table.storage
-    for instant in snapshot.timeline.pending:
-        if instant.is_write and not storage.exists(paths.work_folder(instant.time)):
-            raise ConflictError(
-                f"another engine is writing, and does not know of a new metadata table: instant={instant.time} "
-                f"action={instant.action}",
-                remedy="wait until it has committed, or let Hudi roll back what a dead writer left",
-            )
 
 
 def _definitions(wanted: NewPartitions, snapshot: Snapshot, kinds: Collection[str]) -> list[IndexDefinition]:

@@ -11,6 +11,7 @@ from rli.publication.fence import Fence
 from rli.publication.metadata_partitions import remove_partitions
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
+from rli.view.planned_indexing import partitions_of, pending_indexings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class MetadataChange:
 def disable_metadata(names: Collection[str] | None, fence: Fence) -> MetadataChange:
     """Remove partitions of the metadata table, or the whole of it; see ``foretold_removal``. The caller holds the lease.
 
+    Of a partition that Hudi builds or has scheduled, the indexing is aborted: its indexer must be dead.
+
     Raises:
         InvalidInputError: the metadata table has no such partition.
         LeaseLostError: another writer took the lease over.
@@ -51,8 +54,9 @@ def foretold_removal(table: TableDefinition, names: Collection[str] | None) -> M
     Raises:
         InvalidInputError: the metadata table has no such partition.
     """
-    properties = table.reloaded().properties
-    present = properties.all_metadata_partitions
+    table = table.reloaded()
+    properties, indexings = table.properties, pending_indexings(table.load_timeline())
+    present = partitions_of(properties, indexings)
     unknown = sorted({*(names or ())} - {*present})
     if unknown:
         raise InvalidInputError(
@@ -60,6 +64,8 @@ def foretold_removal(table: TableDefinition, names: Collection[str] | None) -> M
             remedy=f"choose from {', '.join(present)}" if present else "the table has no metadata table",
         )
     goes = {*present} if names is None else _with_dependent(names, present)
+    # An indexing ends as a whole.
+    goes |= {name for one in indexings if not one.partitions.isdisjoint(goes) for name in one.unlisted(properties)}
     removed = tuple(name for name in present if name in goes)
     listed = tuple(name for name in properties.metadata_partitions if name not in goes)
     return MetadataChange((), removed, listed, dry_run=True)

@@ -9,6 +9,7 @@ from rli.errors import UnsupportedTableError
 from rli.hudi.consistent_hashing import files_of
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action, Instant
+from rli.metadata_table.announced_partitions import require_none_announced
 from rli.publication.instants import TableInstant
 from rli.storage import Storage
 from rli.view import paths
@@ -22,8 +23,10 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
     """Pass commits that can be undone as far as the timeline tells.
 
     Raises:
+        ConflictError: an indexer of Hudi builds an index that would lack the undo.
         UnsupportedTableError: one of them replaced whole file groups and is another engine's, or a savepoint keeps it.
     """
+    require_none_announced(snapshot)
     saved = {instant.time for instant in snapshot.timeline.savepoints}
     for instant in instants:
         change = snapshot.change(instant)

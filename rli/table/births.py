@@ -12,13 +12,13 @@ from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.index.contract import TableIndex
 from rli.publication.fence import Fence
 from rli.services.metadata_births import (
-    NewPartitions,
     enable_metadata,
     is_unchanged,
     prepare_partitions,
     publish_partitions,
 )
 from rli.services.metadata_table import MetadataChange
+from rli.services.new_partitions import NewPartitions
 from rli.view.definition import TableDefinition
 
 METADATA_SERVICE: Final = "metadata"

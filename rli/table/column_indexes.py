@@ -18,9 +18,10 @@ from rli.errors import (
 from rli.metadata_table.index_coverage import IndexCoverage
 from rli.publication.fence import Fence
 from rli.services.column_indexes import mark_dropped, name_index, partitions_for, remove_dropped, statistics_without
-from rli.services.metadata_births import NewPartitions
 from rli.services.metadata_table import disable_metadata
+from rli.services.new_partitions import NewPartitions
 from rli.table.births import METADATA_SERVICE, OnProgress
+from rli.table.hudi_indexings import run_indexings
 from rli.table.metadata_of_table import build_partitions, reader_of, status_of
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
@@ -43,6 +44,7 @@ from rli.view.column_indexes import (
     column_indexes,
 )
 from rli.view.definition import TableDefinition
+from rli.view.planned_indexing import partitions_of, pending_indexings
 from rli.view.snapshot import Snapshot, told_of_now
 
 _ATTEMPTS: Final = 3
@@ -108,6 +110,8 @@ class IndexesOnColumns:
         """See ``Table.build_indexes``."""
         for name in sorted(self._named_ones().dropped):
             self._finish_drop(name, timeout)
+        partitions = run_indexings(self._opened, timeout, on_progress)
+        of_hudi = [index for index in self.list() if index.partition in partitions] if partitions else []
         scheduled = {name: one for name, one in self._named_ones().indexes.items() if one.is_scheduled}
         built, failures = [], dict[str, RliError]()
         for name, one in scheduled.items():
@@ -119,7 +123,7 @@ class IndexesOnColumns:
             raise _failed_builds(self._opened.definition, failures)
         for failure in failures.values():
             raise failure
-        return tuple(built)
+        return (*of_hudi, *built)
 
     def _found(self, name: str, index: WantedIndex, timeout: float | None) -> tuple[ColumnIndex | None, IndexHome]:
         """The index of a name, if it is what the caller asks for, and its home, or the one that a new one gets."""
@@ -209,13 +213,14 @@ class IndexesOnColumns:
     def _remove_unnamed(self, index: ColumnIndex, timeout: float | None) -> None:
         """Remove an index of Hudi's writers, or one that came with the metadata table."""
         rest = None
-        if index.using is IndexUse.COLUMN_STATS and index.expression is None:
+        is_valid = index.state is ColumnIndexState.VALID
+        if is_valid and index.using is IndexUse.COLUMN_STATS and index.expression is None:
             rest = self._plan(lambda now: statistics_without(index.columns, now, self._opened.scope))
         if rest is not None:
             build_partitions(self._opened, rest, timeout)
             return
         with self._service(timeout) as (table, fence):
-            if index.partition in table.properties.all_metadata_partitions:
+            if index.partition in partitions_of(table.properties, pending_indexings(table.load_timeline())):
                 disable_metadata([index.partition], fence)
 
     def _named_ones(self) -> NamedIndexes:

@@ -13,8 +13,9 @@ from rli.index.kinds import InMetadataTable
 from rli.index.reports import VerifyReport
 from rli.model import Scope
 from rli.publication.fence import Fence
-from rli.services.metadata_births import NewPartitions, enable_metadata
+from rli.services.metadata_births import enable_metadata
 from rli.services.metadata_table import disable_metadata
+from rli.services.new_partitions import NewPartitions
 from rli.table.opened import OpenTable
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition

@@ -11,9 +11,9 @@ from rli.hudi.metadata.reader import MetadataTableReader
 from rli.index.kinds import InMetadataTable
 from rli.metadata_table.status import MetadataStatus, metadata_status
 from rli.metadata_table.verify import Difference, Fault, Verification
-from rli.services.metadata_births import NewPartitions
 from rli.services.metadata_compaction import MetadataCompaction, compact_metadata, foretold_compaction
 from rli.services.metadata_table import MetadataChange, disable_metadata, foretold_removal
+from rli.services.new_partitions import NewPartitions
 from rli.table.births import METADATA_SERVICE, BesideWriters, OnProgress
 from rli.table.opened import OpenTable
 from rli.table.patience import patience

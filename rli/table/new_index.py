@@ -28,7 +28,8 @@ from rli.index.roles import ExpiresKeys, KeptInStore
 from rli.index_urls import IndexUrl
 from rli.model import MigrationStep
 from rli.publication.fence import Fence
-from rli.services.metadata_births import NewPartitions, enable_metadata
+from rli.services.metadata_births import enable_metadata
+from rli.services.new_partitions import NewPartitions
 from rli.store.registry import open_store
 from rli.table.births import METADATA_SERVICE, BesideWriters
 from rli.tasks import TaskRunner

@@ -12,7 +12,7 @@ from rli.hudi.lock_settings import NO_LOCK, lock_properties
 from rli.index.kinds import InMetadataTable
 from rli.index.registry import index_kind
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange, TableType
-from rli.services.metadata_births import NewPartitions
+from rli.services.new_partitions import NewPartitions
 from rli.settings import DEFAULT_TOMBSTONES, MEBIBYTE, Maintenance
 from rli.storage import Storage
 

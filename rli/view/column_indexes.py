@@ -24,6 +24,7 @@ from rli.storage import Storage
 from rli.telemetry.index_uses import IndexUses, uses_of
 from rli.view import paths
 from rli.view.definition import TableDefinition
+from rli.view.planned_indexing import partitions_of, pending_indexings
 
 
 class IndexUse(StrEnum):
@@ -410,7 +411,8 @@ def column_indexes(table: TableDefinition, sizes: Mapping[str, int]) -> tuple[Co
     """
     named = NamedIndexes.load(table.storage)
     definitions = load_index_definitions(table.storage, table.properties)
-    listing = _Listing(table.properties, definitions, sizes, named.dropped)
+    partitions = partitions_of(table.properties, pending_indexings(table.load_timeline()))
+    listing = _Listing(table.properties, partitions, definitions, sizes, named.dropped)
     found = [listing.named(name, index) for name, index in named.indexes.items() if index.home is IndexHome.METADATA]
     return (*found, *listing.unnamed(found))
 
@@ -420,6 +422,7 @@ class _Listing:
     """Tells the states of indexes."""
 
     properties: TableProperties
+    partitions: Sequence[str]
     definitions: Mapping[str, IndexDefinition]
     sizes: Mapping[str, int]
     dropped: frozenset[str]
@@ -454,7 +457,7 @@ class _Listing:
     def unnamed(self, named: Sequence[ColumnIndex]) -> Iterator[ColumnIndex]:
         """The partitions that hold no index with a name, and the columns of statistics that belong to none."""
         owned = {column for index in named if index.using is IndexUse.COLUMN_STATS for column in index.columns}
-        for partition in sorted(self.properties.all_metadata_partitions):
+        for partition in sorted(self.partitions):
             using = _use_of(partition)
             if using is None or (
                 using is not IndexUse.COLUMN_STATS and any(index.partition == partition for index in named)
@@ -483,7 +486,7 @@ class _Listing:
     def _state(self, partition: str) -> ColumnIndexState:
         if partition in self.properties.metadata_partitions:
             return ColumnIndexState.VALID
-        is_building = partition in self.properties.metadata_partitions_inflight
+        is_building = partition in self.partitions
         return ColumnIndexState.BUILDING if is_building else ColumnIndexState.INVALID
 
 

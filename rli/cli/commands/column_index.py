@@ -149,7 +149,7 @@ def run(
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Build the indexes on columns that rli index create --async has scheduled, and remove the data of dropped ones.
+    """Build the indexes on columns that rli index create --async or Hudi has scheduled, and remove the data of dropped ones.
 
     Writers go on. A run that was killed leaves its index scheduled: the next run builds it, and rli index drop TABLE NAME removes
     it. Several runs may work at once.

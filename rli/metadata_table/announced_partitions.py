@@ -1,0 +1,64 @@
+"""Partitions of the metadata table that an indexer of Hudi builds, and that no writer can log to yet.
+
+Hudi 1.2 lists a partition when its first files are complete, and other versions before they exist. Until both is the case, a commit leaves
+the partition out. The indexer then takes each commit that it finds in the metadata table for one that is in the partition, too
+(``AbstractIndexingCatchupTask``). So the commit would be missing from the index for good.
+"""
+
+from __future__ import annotations
+
+from rli.errors import ConflictError, CorruptTableError
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.view.planned_indexing import PendingIndexing, pending_indexings
+from rli.view.snapshot import Snapshot
+
+
+def announced_partitions(snapshot: Snapshot) -> dict[str, PendingIndexing]:
+    """The partitions that an indexer builds and nobody can log to, each with its indexing.
+
+    Args:
+        snapshot: of the table, its properties as they are now.
+
+    Raises:
+        CorruptTableError: the plan of a pending indexing cannot be read; names the file.
+    """
+    table = snapshot.table
+    building = {
+        name: indexing
+        for indexing in pending_indexings(snapshot.timeline)
+        if indexing.is_begun
+        for name in indexing.unlisted(table.properties)
+    }
+    if not building:
+        return {}
+    reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
+    logged = {name for name in table.properties.metadata_partitions_inflight if _has_groups(name, reader)}
+    return {name: indexing for name, indexing in building.items() if name not in logged}
+
+
+def require_none_announced(snapshot: Snapshot) -> None:
+    """Pass a change of records if no index that Hudi builds would lack it.
+
+    Args:
+        snapshot: of the table, its properties as they are now.
+
+    Raises:
+        ConflictError: there is one; names it and its indexing.
+        CorruptTableError: as ``announced_partitions``.
+    """
+    for name, indexing in announced_partitions(snapshot).items():
+        raise ConflictError(
+            f"an indexer of Hudi builds an index that would lack this commit: table={snapshot.table.location} "
+            f"partition={name} indexing={indexing.instant.time}",
+            instants=(indexing.instant.time,),
+            remedy="repeat the call when the indexer has listed the index; if the indexer is dead, abort the indexing: "
+            f"rli metadata disable TABLE --partitions {name}",
+        )
+
+
+def _has_groups(name: str, reader: MetadataTableReader) -> bool:
+    try:
+        reader.groups(name)
+    except CorruptTableError:
+        return False
+    return True

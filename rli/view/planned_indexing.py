@@ -1,0 +1,69 @@
+"""The indexings that are on the timeline and not completed: Hudi's indexer builds partitions of the metadata table by their plans."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from rli.hudi.properties import TableProperties
+from rli.hudi.timeline.indexing_plan import IndexingPlan
+from rli.hudi.timeline.instant import Action, Instant, InstantState
+from rli.hudi.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class PendingIndexing:
+    """An indexing that is on the timeline and not completed, of any engine.
+
+    Attributes:
+        instant: on the timeline: requested, or inflight once an indexer works on it.
+        plan: what it is to build.
+    """
+
+    instant: Instant
+    plan: IndexingPlan
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """The partitions of the metadata table that it is to build."""
+        return frozenset(self.plan.partitions)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an indexer works on it, or died while it did."""
+        return self.instant.state is InstantState.INFLIGHT
+
+    def unlisted(self, properties: TableProperties) -> frozenset[str]:
+        """The partitions that readers do not rely on yet."""
+        return self.partitions - {*properties.metadata_partitions}
+
+
+def pending_indexings(timeline: Timeline) -> list[PendingIndexing]:
+    """The pending indexings of a timeline, the oldest first.
+
+    Raises:
+        CorruptTableError: a plan cannot be read; names the file.
+    """
+    found = [(instant, _path(timeline, instant)) for instant in timeline.pending if instant.action == Action.INDEXING]
+    plans = [(instant, path, timeline.storage.read_bytes(path)) for instant, path in found]
+    return [
+        PendingIndexing(instant, IndexingPlan.from_avro(content, path))
+        for instant, path, content in plans
+        # Else the indexing has ended since the timeline was loaded.
+        if content is not None
+    ]
+
+
+def indexings_of(timeline: Timeline, partitions: Collection[str]) -> list[PendingIndexing]:
+    """The pending indexings that build any of some partitions; raises as ``pending_indexings``."""
+    return [one for one in pending_indexings(timeline) if not one.partitions.isdisjoint(partitions)]
+
+
+def partitions_of(properties: TableProperties, indexings: Iterable[PendingIndexing]) -> tuple[str, ...]:
+    """The partitions of the metadata table: listed ones, those that are being built, and those that are scheduled to be."""
+    scheduled = sorted(name for one in indexings for name in one.partitions)
+    return tuple(dict.fromkeys((*properties.all_metadata_partitions, *scheduled)))
+
+
+def _path(timeline: Timeline, instant: Instant) -> str:
+    return timeline.layout.pending_path(instant.time, instant.action, InstantState.REQUESTED)

@@ -1,0 +1,76 @@
+"""Indexings that Hudi has on the timeline: no commit is missing from an index, and each can be carried out or aborted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rli import ColumnIndexState, ConflictError, Table, create_table
+from rli.findings import Verdict
+from rli.metadata_table.findings import metadata_findings
+from rli.table.table import opened_table
+from rli.view.snapshot import Snapshot
+from tests.support.indexings import begin_indexing, schedule_indexing
+from tests.support.tables import turn_into_version_9
+
+pytestmark = pytest.mark.invariant("P63")
+
+_INSTANT = "20990101000000000"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    table = create_table(tmp_path / "t", record_key="id", ordering="ts", name="t")
+    turn_into_version_9(table)
+    table.upsert(_rows("a", "b"))
+    table.metadata.enable(["files", "record_index"])
+    return table
+
+
+def _rows(*keys: str) -> pa.Table:
+    return pa.table({"id": [*keys], "ts": [1] * len(keys), "email": [f"{key}@x" for key in keys]})
+
+
+def _schedule(table: Table, *partitions: str) -> Path:
+    timeline = Path(table.location, ".hoodie/timeline")
+    schedule_indexing(timeline, _INSTANT, partitions, table.timeline()[-1].time)
+    return timeline
+
+
+def test_no_commit_misses_a_begun_index(table: Table) -> None:
+    begin_indexing(_schedule(table, "column_stats", "bloom_filters"), _INSTANT)
+    with pytest.raises(ConflictError, match="an indexer of Hudi builds an index") as refused:
+        table.upsert(_rows("c"), attempts=1)
+    assert refused.value.instants == (_INSTANT,)
+    with pytest.raises(ConflictError, match="an indexer of Hudi builds an index"):
+        table.rollback(next(one.time for one in table.timeline() if one.is_write))
+    with pytest.raises(ConflictError, match="an indexer of Hudi builds this index"):
+        table.metadata.enable(["bloom_filters"])
+    assert table.read().num_rows == 2
+
+
+def test_a_dead_indexing_is_dropped(table: Table) -> None:
+    timeline = _schedule(table, "column_stats", "bloom_filters")
+    begin_indexing(timeline, _INSTANT)
+    (found,) = (index for index in table.indexes() if index.name == "bloom_filters")
+    assert found.state is ColumnIndexState.BUILDING
+    told = [*metadata_findings(Snapshot.now(opened_table(table).definition.reloaded()))]
+    assert [one.verdict for one in told if _INSTANT in one.detail] == [Verdict.WARNING]
+    assert table.drop_index("bloom_filters")
+    # An indexing ends as a whole.
+    assert table.indexes() == ()
+    assert not [*timeline.glob(f"{_INSTANT}*")]
+    table.upsert(_rows("c"))
+    assert table.metadata.verify() == ()
+
+
+def test_a_scheduled_indexing_is_carried_out(table: Table) -> None:
+    timeline = _schedule(table, "column_stats", "bloom_filters")
+    table.upsert(_rows("c"))
+    assert {index.name for index in table.build_indexes()} == {"column_stats", "bloom_filters"}
+    assert len([*timeline.glob(f"{_INSTANT}_*.indexing")]) == 1
+    assert {index.state for index in table.indexes()} == {ColumnIndexState.VALID}
+    assert table.metadata.verify() == ()
+    assert table.build_indexes() == ()
