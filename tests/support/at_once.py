@@ -40,6 +40,9 @@ BY_CITY: Final = Layout(partition_by=("city",))
 SHARED_CITIES: Final = ("Oslo", "Rome", "Lima")
 KEYS_OF_A_CITY: Final = 8
 BATCHES_BEFORE_DEATH: Final = 2
+DEATHS_OF_HUDI: Final = 0.12
+"""Of the writes of Hudi after its first death, which comes in each scene with deaths."""
+
 READ_EVERY: Final = 1.0
 """Seconds."""
 
@@ -394,7 +397,10 @@ class HudiWriter:
         rows, began = batch(self._name, number, self._source), time.monotonic()
         # With others at work, nobody could tell whose lock is left.
         may_die = self._scene.has_deaths and len(self._scene.hudi) == 1
-        is_killed = may_die and number > BATCHES_BEFORE_DEATH and self._source.random() < 0.12
+        is_killed = may_die and (
+            number == BATCHES_BEFORE_DEATH
+            or (number > BATCHES_BEFORE_DEATH and self._source.random() < DEATHS_OF_HUDI)
+        )
         with self._disturbed(is_killed=is_killed):
             try:
                 self._engine.write(self._place.hudi_location, as_table(rows), self._scene.options_of(self._engine))
