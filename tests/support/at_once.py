@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -49,6 +49,7 @@ READ_EVERY: Final = 1.0
 SERVICES_OF_WRITES: Final = 0.1
 """Of all writes of rli. After more, hardly a write of Hudi would commit: one of rli's rewrites comes in between."""
 
+_ERROR_SHOWN: Final = 400
 PAUSES_OF_STEPS: Final = 0.03
 """Of all steps of writes of rli."""
 
@@ -66,7 +67,6 @@ _WITH_SERVICES: Final = {
     "hoodie.clean.commits.retained": "60",
     "hoodie.keep.min.commits": "64",
     "hoodie.keep.max.commits": "72",
-    "hoodie.metadata.compact.max.delta.commits": "4",
 }
 _CLUSTERING: Final = {
     "hoodie.clustering.inline": "true",
@@ -75,6 +75,12 @@ _CLUSTERING: Final = {
     "hoodie.clustering.plan.strategy.target.file.max.bytes": "2097152",
 }
 _COMPACTION: Final = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "3"}
+_SCHEMA_FAULT: Final = "ArrayIndexOutOfBoundsException"
+"""Of a session of Hudi 1.2.0 that began with a compaction of the metadata table: each of its writes fails, and the next session heals it."""
+
+_MOST_TIMES: Final = 5
+"""As long as a scene, Hudi tries to commit for the first time."""
+
 _REFUSALS: Final = ("HoodieWriteConflictException", "HoodieClusteringUpdateException", "HoodieLockException")
 """Errors by which Hudi says that others were first."""
 
@@ -398,8 +404,7 @@ class HudiWriter:
         # With others at work, nobody could tell whose lock is left.
         may_die = self._scene.has_deaths and len(self._scene.hudi) == 1
         is_killed = may_die and (
-            number == BATCHES_BEFORE_DEATH
-            or (number > BATCHES_BEFORE_DEATH and self._source.random() < DEATHS_OF_HUDI)
+            number == BATCHES_BEFORE_DEATH or (number > BATCHES_BEFORE_DEATH and self._source.random() < DEATHS_OF_HUDI)
         )
         with self._disturbed(is_killed=is_killed):
             try:
@@ -413,9 +418,16 @@ class HudiWriter:
             # A death may come when the write was over.
             self._engine.kill()
             self._remove_lock()
-            self._engine = self._scene.start(self._engine.version)
+            self._begin_session()
+        elif _SCHEMA_FAULT in self.written[-1].error:
+            self.told["schema faults"] += 1
+            self._engine.kill()
+            self._begin_session()
         elif self._source.random() < READS_OF_HUDI:
             self._read()
+
+    def _begin_session(self) -> None:
+        self._engine = self._scene.start(self._engine.version)
 
     def _read(self) -> None:
         try:
@@ -512,7 +524,7 @@ class Run:
             self.seen += reading.result()
             return [*theirs, *(written for work in works for written in work.result())]
 
-    def summary(self, batches: Iterable[Written]) -> str:
+    def summary(self, batches: Collection[Written]) -> str:
         """How many writes each side made, and what befell them."""
         for one in batches:
             told = self.told["hudi" if one.own.startswith("hudi") else "rli"]
@@ -520,7 +532,10 @@ class Run:
             told["conflicts"] += one.conflicts
         reads = Counter(seen.reader for seen in self.seen)
         counts = (f"{name}: {dict(counts)}" for name, counts in {**self.told, "reads": reads}.items())
-        return "; ".join([f"{self.lasted:.0f} s", *counts])
+        errors = Counter(one.error.strip().partition("\n")[0][:_ERROR_SHOWN] for one in batches if one.error)
+        return "\n".join(
+            ["; ".join([f"{self.lasted:.0f} s", *counts]), *(f"{n} x {error}" for error, n in errors.items())]
+        )
 
     def _with_deaths(self, end: Path) -> list[Written]:
         written = self._of_process("killed", end, self.source.choice(KILLED_AT))
@@ -550,7 +565,8 @@ class Run:
         return batches
 
     def _of_hudi(self, name: str, engine: HudiEngine, source: random.Random) -> list[Written]:
-        writer, until = HudiWriter(name, engine, self.scene, self.place, source), float("inf")
+        writer = HudiWriter(name, engine, self.scene, self.place, source)
+        until = time.monotonic() + _MOST_TIMES * self.seconds
         try:
             for number in range(self.writes):
                 if time.monotonic() >= until:
