@@ -78,10 +78,13 @@ _COMPACTION: Final = {"hoodie.compact.inline": "true", "hoodie.compact.inline.ma
 _SCHEMA_FAULT: Final = "ArrayIndexOutOfBoundsException"
 """Of a session of Hudi 1.2.0 that began with a compaction of the metadata table: each of its writes fails, and the next session heals it."""
 
+_PLANNED: Final = "HoodieClusteringUpdateException"
+"""Says that a clustering is pending: its writer has died, or could not read the table."""
+
 _MOST_TIMES: Final = 5
 """As long as a scene, Hudi tries to commit for the first time."""
 
-_REFUSALS: Final = ("HoodieWriteConflictException", "HoodieClusteringUpdateException", "HoodieLockException")
+_REFUSALS: Final = ("HoodieWriteConflictException", _PLANNED, "HoodieLockException")
 """Errors by which Hudi says that others were first."""
 
 
@@ -186,7 +189,7 @@ class Scene:
         """Readers that need no JVM, each by its name."""
         readers: dict[str, Reader] = {"rli": _read_with_rli}
         # hudi-rs passes over log files of a pending compaction in version 6.
-        return readers if self.has_logs or self.place else {**readers, "hudi-rs": _read_with_hudi_rs}
+        return readers if self.has_logs else {**readers, "hudi-rs": _read_with_hudi_rs}
 
     def options_of(self, engine: HudiEngine) -> dict[str, str]:
         """The options of a writer of Hudi."""
@@ -209,7 +212,7 @@ class Scene:
 def _read_with_hudi_rs(place: Place) -> pa.Table | None:
     """The rows, or None: hudi-rs fails if it meets a file that Hudi is about to write, or one that a clean has removed."""
     try:
-        return read_with_hudi_rs(place.location)
+        return read_with_hudi_rs(place.location, storage_options=place.storage_options)
     except Exception as error:
         # The package does not export the class.
         if type(error).__name__ != "HudiCoreError":
@@ -384,7 +387,7 @@ class HudiWriter:
 
     def __init__(self, name: str, engine: HudiEngine, scene: Scene, place: Place, source: random.Random) -> None:
         self._name = name
-        self._engine = engine
+        self._first = self._engine = engine
         self._scene = scene
         self._place = place
         self._source = source
@@ -421,13 +424,25 @@ class HudiWriter:
             self._begin_session()
         elif _SCHEMA_FAULT in self.written[-1].error:
             self.told["schema faults"] += 1
-            self._engine.kill()
             self._begin_session()
+        elif _PLANNED in self.written[-1].error and len(self._scene.hudi) == 1:
+            self.told["clusterings by hand"] += 1
+            self._run_clustering()
         elif self._source.random() < READS_OF_HUDI:
             self._read()
 
     def _begin_session(self) -> None:
+        self.close()
         self._engine = self._scene.start(self._engine.version)
+
+    def _run_clustering(self) -> None:
+        """Run a pending clustering, as an operator does: nobody else would, and both engines leave its file groups alone."""
+        options = ",".join(f"{name}={value}" for name, value in self._scene.options_of(self._engine).items())
+        call = f"call run_clustering(path => '{self._place.hudi_location}', op => 'execute', options => '{options}')"
+        try:
+            self._engine.sql(call)
+        except HudiError:
+            self.told["clusterings failed"] += 1
 
     def _read(self) -> None:
         try:
@@ -469,9 +484,9 @@ class HudiWriter:
             for timer in timers:
                 timer.join()
 
-    def close(self, first: HudiEngine) -> None:
-        """End the engine, unless it is the first one."""
-        if self._engine is not first:
+    def close(self) -> None:
+        """End the engine, unless it is the first one, which the caller closes."""
+        if self._engine is not self._first:
             self._engine.close()
 
 
@@ -532,7 +547,7 @@ class Run:
             told["conflicts"] += one.conflicts
         reads = Counter(seen.reader for seen in self.seen)
         counts = (f"{name}: {dict(counts)}" for name, counts in {**self.told, "reads": reads}.items())
-        errors = Counter(one.error.strip().partition("\n")[0][:_ERROR_SHOWN] for one in batches if one.error)
+        errors = Counter(" ".join(one.error.split())[:_ERROR_SHOWN] for one in batches if one.error)
         return "\n".join(
             ["; ".join([f"{self.lasted:.0f} s", *counts]), *(f"{n} x {error}" for error, n in errors.items())]
         )
@@ -576,7 +591,7 @@ class Run:
                 if writer.has_committed:
                     until = min(until, time.monotonic() + self.seconds)
         finally:
-            writer.close(engine)
+            writer.close()
         self.seen += writer.seen
         self.told["hudi"] += writer.told
         return writer.written
