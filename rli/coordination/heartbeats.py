@@ -69,7 +69,7 @@ class Heartbeats:
         """Whether a writer with a heartbeat of that age counts as alive, or one with another change of that age may be."""
         return seconds <= self._settings.tolerated
 
-    def is_silent(self, pending_paths: Iterable[str], instant: str) -> bool:
+    def is_silent(self, pending_paths: Iterable[str], instant: str, *, is_foretold: bool = False) -> bool:
         """Whether the writer of a pending instant, a process of Hudi, seems to be dead: its last heartbeat is too old.
 
         A writer that failed has removed its heartbeat, and a writer with the policy ``EAGER`` never gives any. So an instant without
@@ -78,13 +78,18 @@ class Heartbeats:
         Args:
             pending_paths: the files of the instant on the timeline; some may be missing.
             instant: its time.
+            is_foretold: ask the clock of this machine alone: to ask that of the storage, too, a file is written.
         """
         storage = self._storage
         beaten = storage.changed_at(f"{FOLDER}/{instant}")
         if beaten is not None:
-            return storage.has_passed(_CLOCK_FOLDER, beaten + _WHOLE_SECOND + self._settings.tolerated)
-        began = [at for path in pending_paths if (at := storage.changed_at(path)) is not None]
-        return bool(began) and storage.has_passed(_CLOCK_FOLDER, max(began) + _DAY_SECONDS)
+            over = beaten + _WHOLE_SECOND + self._settings.tolerated
+        else:
+            began = [at for path in pending_paths if (at := storage.changed_at(path)) is not None]
+            if not began:
+                return False
+            over = max(began) + _DAY_SECONDS
+        return time.time() > over if is_foretold else storage.has_passed(_CLOCK_FOLDER, over)
 
 
 class BeatingSigns:

@@ -163,7 +163,7 @@ def after_cleans(snapshot: Snapshot) -> tuple[Timeline, frozenset[str]]:
     plans = {
         instant: TableInstant(snapshot.table, instant.time, Action.CLEAN).plan()
         for instant in snapshot.timeline.pending
-        if instant.action == Action.CLEAN and not is_at_work(snapshot.table, instant)
+        if instant.action == Action.CLEAN and not is_at_work(snapshot.table, instant, is_foretold=True)
     }
     # One without a plan is removed.
     instants = [

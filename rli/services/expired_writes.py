@@ -43,10 +43,15 @@ def roll_back_expired(table: TableDefinition, fence: Fence) -> None:
         Heartbeats.of(table).remove(instant.time)
 
 
-def is_at_work(table: TableDefinition, instant: Instant) -> bool:
+def is_at_work(table: TableDefinition, instant: Instant, *, is_foretold: bool = False) -> bool:
     """Whether a pending clean or rollback may be carried out by a living process of Hudi, on a table that shares a lock.
 
     Hudi gives no heartbeats for them, and does not hold the lock meanwhile. So they count as left behind after a day.
+
+    Args:
+        table: the table.
+        instant: of the clean or rollback.
+        is_foretold: for a dry run, which writes nothing; see ``Heartbeats.is_silent``.
     """
     if not is_lock_named(table.properties.raw):
         return False
@@ -54,7 +59,7 @@ def is_at_work(table: TableDefinition, instant: Instant) -> bool:
     if table.storage.exists(paths.announcement(instant.time, instant.action)):
         return False
     pending_paths = TableInstant(table, instant.time, instant.action).pending_paths
-    return not Heartbeats.of(table).is_silent(pending_paths, instant.time)
+    return not Heartbeats.of(table).is_silent(pending_paths, instant.time, is_foretold=is_foretold)
 
 
 def expired_writes(table: TableDefinition) -> list[Instant]:

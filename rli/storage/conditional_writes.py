@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode, PutResult, UpdateVersion
 
     from rli.storage.buckets import ObjectStores
+    from rli.storage.probes import Probes
 
 T = TypeVar("T")
 
 _TOKEN: Final = "rlitoken"  # noqa: S105  (the name of an attribute; Azure takes only letters and digits)
-_PROBE: Final = ".hoodie/.rli/probe"
 _NO_VERSION: Final[UpdateVersion] = {"e_tag": '"0"', "version": "0"}
 _DO_NOT_HOLD: Final[tuple[PutMode, ...]] = ("create", _NO_VERSION)
 """Conditions that do not hold where there is an object."""
@@ -68,14 +68,14 @@ class ConditionalWrites:
     Args:
         stores: its clients.
         location: of the table, for errors.
-        folder: of the table, as a key.
+        probes: of the table.
     """
 
-    def __init__(self, stores: ObjectStores, location: str, folder: str) -> None:
+    def __init__(self, stores: ObjectStores, location: str, probes: Probes) -> None:
         self._store = stores.store
         self._once = stores.once
         self._location = location
-        self._folder = folder
+        self._probes = probes
 
     def create(self, path: str, content: bytes) -> bool:
         """Write an object unless there is one; returns whether this call has written it.
@@ -158,13 +158,8 @@ class ConditionalWrites:
 
     @cached_property
     def _are_heeded(self) -> bool:
-        path = f"{self._folder}/{_PROBE}-{uuid4().hex}".lstrip("/")
-        with as_os_errors(path):
-            obstore.put(self._store, path, b"")
-            try:
-                return all(self._refuses(path, mode) for mode in _DO_NOT_HOLD)
-            finally:
-                obstore.delete(self._store, path)
+        with self._probes.written() as path, as_os_errors(path):
+            return all(self._refuses(path, mode) for mode in _DO_NOT_HOLD)
 
     def _refuses(self, path: str, mode: PutMode) -> bool:
         try:

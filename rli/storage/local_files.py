@@ -19,7 +19,9 @@ _MOST_THREADS: Final = 16
 """File systems put flushes together that wait for the disk at the same time."""
 
 _TEMPORARY: Final = re.compile(r"\..*\.[0-9a-f]{32}\.tmp", re.DOTALL)
-_TEMPORARY_SECONDS: Final = 3600.0
+TEMPORARY_SECONDS: Final = 3600.0
+"""A temporary file that is older belongs to no process."""
+
 _NO_SUCH_CALL: Final = frozenset({errno.EINVAL, errno.ENOTSUP})
 
 
@@ -102,7 +104,7 @@ def remove_temporaries(root: str, now: float) -> None:
         for name in filter(is_temporary, names):
             path = os.path.join(folder, name)
             with suppress(FileNotFoundError):
-                if os.stat(path, follow_symlinks=False).st_mtime < now - _TEMPORARY_SECONDS:
+                if os.stat(path, follow_symlinks=False).st_mtime < now - TEMPORARY_SECONDS:
                     os.unlink(path)
 
 

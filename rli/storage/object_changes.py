@@ -11,9 +11,9 @@ import obstore
 from rli.storage.buckets import ObjectStores, key_of
 from rli.storage.conditional_writes import ConditionalWrites
 from rli.storage.contract import Draft, FileChanges, Versioned
-from rli.storage.local_files import temporary_name
 from rli.storage.object_deletions import delete_objects
 from rli.storage.object_errors import as_os_errors
+from rli.storage.probes import Probes
 from rli.storage.publications import Publications
 
 _DIRECTORY_BUCKET: Final = "--x-s3"
@@ -32,7 +32,8 @@ class ObjectChanges(FileChanges):
     def __init__(self, stores: ObjectStores, location: str, folder: str) -> None:
         self._store = stores.store
         self._location = location
-        self._writes = ConditionalWrites(stores, location, folder)
+        self._probes = Probes(stores, folder)
+        self._writes = ConditionalWrites(stores, location, self._probes)
         self._publications = Publications(stores, self._writes, folder)
 
     @property
@@ -101,17 +102,11 @@ class ObjectChanges(FileChanges):
             except FileNotFoundError:
                 return None
 
-    def has_passed(self, folder: str, moment: float) -> bool:
-        if time.time() <= moment:
-            return False
-        # A new object tells what the clocks of the store say.
-        probe = f"{folder}/{temporary_name('clock')}"
-        self.write(probe, b"")
-        try:
-            now = self.changed_at(probe)
-        finally:
-            self.delete_file(probe)
-        return now is not None and now > moment
+    def has_passed(self, folder: str, moment: float) -> bool:  # noqa: ARG002  (all have the same clocks)
+        return time.time() > moment and self._probes.now() > moment
+
+    def remove_temporaries(self, root: str) -> None:  # noqa: ARG002  (probes are in one folder of the table)
+        self._probes.remove_old()
 
     def is_within(self, folder: str, root: str) -> bool:  # noqa: ARG002
         """Always: there are no links."""

@@ -30,7 +30,9 @@ ARCHIVING: Final = f"{_FOLDER}/archiving"
 BIRTHS: Final = f"{_FOLDER}/metadata"
 RECORDS: Final = f"{_FOLDER}/records"
 INDEX: Final = f"{_FOLDER}/index"
-PROBES: Final = f"{_FOLDER}/marks"
+PROBES: Final = _FOLDER
+"""Where a process makes a file to see whether another path leads here; a clean removes those of killed processes."""
+
 TRANSACTIONS: Final = f"{_FOLDER}/transactions"
 STREAMS: Final = f"{_FOLDER}/streams"
 DELETED_KEYS: Final = f"{_FOLDER}/deleted_keys"

@@ -10,11 +10,14 @@ import pyarrow as pa
 import pytest
 
 from rli import Table, open_table
+from rli.hudi.timeline.clean_metadata import CleanPlan
 from rli.hudi.timeline.instant import Action
 from rli.publication.instants import TableInstant
 from rli.storage import Storage
+from rli.storage.probes import Probes
 from rli.table.table import opened_table
 from tests.support.object_store import ObjectStore, locked_table
+from tests.support.requests import at_requests
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.invariant("P55")
@@ -61,6 +64,12 @@ def with_quick_heartbeats(table: Table, options: dict[str, str]) -> Table:
     return open_table(table.location, storage_options=options)
 
 
+def probes_of(table: Table, store: ObjectStore) -> list[str]:
+    bucket = table.location.removeprefix("s3://").partition("/")[0]
+    stored = obstore.list(store.client(bucket), "t/.hoodie").collect()
+    return [found["path"] for found in stored if found["path"].endswith(".tmp")]
+
+
 def test_dead_write_is_rolled_back(table: Table, object_store: ObjectStore) -> None:
     dead = dead_write(table)
     table.clean()
@@ -86,9 +95,44 @@ def test_fast_clock_ends_no_living_write(
     monkeypatch.setattr(time, "time", lambda: now() + 600)
     table.clean()
     assert [instant.time for instant in table.timeline() if not instant.is_completed] == [pending]
-    bucket = table.location.removeprefix("s3://").partition("/")[0]
-    left = obstore.list(object_store.client(bucket), "t/.hoodie").collect()
-    assert [found["path"] for found in left if "clock" in found["path"]] == []
+    assert probes_of(table, object_store) == []
+
+
+@pytest.mark.invariant("P55")
+def test_clean_removes_probes_of_killed(
+    table: Table, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(request: str) -> None:
+        raise InterruptedError(request)
+
+    with open_table(table.location, storage_options=object_store.options) as killed:
+        with at_requests(die, ["head"]), at_requests(die, ["delete"]), pytest.raises(InterruptedError):
+            storage_of(killed).has_passed(".hoodie", 0.0)
+        with at_requests(die, ["delete"]), pytest.raises(InterruptedError):
+            killed.upsert(ROWS)
+    left = probes_of(table, object_store)
+    assert len(left) == 2
+    table.clean()
+    # Another process may be about to look at it.
+    assert probes_of(table, object_store) == left
+    now = Probes.now
+    monkeypatch.setattr(Probes, "now", lambda probes: now(probes) + 3700)
+    table.clean()
+    assert probes_of(table, object_store) == []
+
+
+def test_dry_runs_write_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although a clean of Hudi is pending, and only the clocks tell whether its process lives."""
+    last = table.timeline()[-1].time
+    plan = CleanPlan(last, "commit", last, {}).to_avro()
+    storage_of(table).write_bytes(f".hoodie/{int(last) + 1}.clean.requested", plan)
+    changes: list[str] = []
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 90_000)
+    with at_requests(changes.append, ["put", "copy", "delete"]):
+        table.archive(keep_commits=1, dry_run=True)
+        table.clean(keep_commits=1, dry_run=True)
+    assert changes == []
 
 
 def test_plans_name_no_scheme(table: Table) -> None:

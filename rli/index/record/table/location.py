@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 from urllib.parse import unquote, urlsplit
-from uuid import uuid4
 
 from rli.errors import CorruptIndexError, IndexMismatchError, RliError
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.json_text import parse_json
 from rli.settings import TableSettings
 from rli.storage import Storage
+from rli.storage.local_files import temporary_name
 from rli.store.contract import Store
 from rli.store.home import SupportsHome, SupportsReadOnlyMedia
 from rli.view import paths
@@ -170,7 +170,7 @@ def _probe_known_locations(table: TableDefinition, index: StoredEntries, place: 
 def _look(storage: Storage, table_id: str, known: str) -> _Seen:
     """Compare the table's folder with a known location of the table: a file that is made in one appears in the other."""
     there = Storage(known, storage.options if "://" in known else {})
-    probe = f"{paths.PROBES}/{uuid4().hex}"
+    probe = f"{paths.PROBES}/{temporary_name('place')}"
     try:
         content = there.read_bytes(paths.SETTINGS)
         if content is None or TableSettings.from_json(content).table_id != table_id:
