@@ -7,7 +7,9 @@ from typing import Final
 
 from rli.findings import Finding, Verdict
 from rli.hudi.lock_settings import FILE_EXPIRY, FILE_FOLDER, NO_LOCK, PROVIDER, chosen_lock, shared_properties
+from rli.hudi.timeline.instant import Instant, format_instant_time
 from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
 
 _CHECK: Final = "job of Hudi"
 _NEWEST_VERSION: Final = 9
@@ -22,18 +24,24 @@ _OF_PARTITIONS: Final = {
 _WANTED_BY_DEFAULT: Final = frozenset({"column_stats"})
 """Partitions that Hudi 1.2 builds without an option."""
 
+_RETAINED: Final = "hoodie.clean.commits.retained"
+_RETAINED_BY_DEFAULT: Final = 10
+_BY_COMMITS: Final = "KEEP_LATEST_COMMITS"
 _STRATEGY: Final = "hoodie.write.lock.conflict.resolution.strategy"
 _BUCKETS: Final = "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
 
 
-def job_findings(table: TableDefinition, options: Mapping[str, str]) -> Iterator[Finding]:
+def job_findings(table: TableDefinition, options: Mapping[str, str], snapshot: Snapshot | None) -> Iterator[Finding]:
     """A finding for each option of a job of Hudi that is unsafe beside rli, or a single one if all are safe.
 
     Args:
         table: the table.
         options: of the job.
+        snapshot: the present state; None if it cannot be told.
     """
     found = [*_of_lock(table, options), *_of_versions(table, options), *_of_metadata(table, options)]
+    if snapshot is not None:
+        found += _of_cleans(snapshot, options)
     yield from found
     if not found:
         yield Finding(_CHECK, Verdict.OK, f"its options are safe beside rli: options={len(options)}")
@@ -95,6 +103,44 @@ def _of_metadata(table: TableDefinition, options: Mapping[str, str]) -> Iterator
         is_wanted = given == "true" or (not given and partition in _WANTED_BY_DEFAULT)
         if is_wanted != (partition in kept):
             yield _unlike(Verdict.WARNING, key, given, str(partition in kept).lower())
+
+
+def _of_cleans(snapshot: Snapshot, options: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether cleans of the job would remove at once what its longest write has replaced."""
+    policy = options.get("hoodie.clean.policy", _BY_COMMITS).strip().upper()
+    if _is(options, "hoodie.clean.automatic", "false") or policy != _BY_COMMITS:
+        return
+    given = options.get(_RETAINED, "").strip()
+    retained = int(given) if given.isdecimal() else _RETAINED_BY_DEFAULT
+    for longest, commits in _commits_meanwhile(snapshot):
+        if commits >= retained and not snapshot.change(longest).is_native:
+            yield Finding(
+                _CHECK,
+                Verdict.WARNING,
+                f"{_RETAINED}={given or f'(not set: {retained})'}, but {commits} later commits completed during the write "
+                f"{longest.time}: after such a write, a clean of the job removes at once what the write has replaced",
+                f"set {_RETAINED} above {commits}, and hoodie.keep.min.commits above it",
+            )
+            return
+
+
+def _commits_meanwhile(snapshot: Snapshot) -> list[tuple[Instant, int]]:
+    """For each completed write, how many writes began and completed while it was at work; the longest write first."""
+    timeline = snapshot.timeline
+    if timeline.layout.keeps_completion_times:
+        ends = {write: write.completion_time for write in timeline.completed_writes if write.completion_time}
+    else:
+        changed = snapshot.table.storage.modification_times(timeline.layout.folder)
+        ends = {
+            write: format_instant_time(changed[write.file_name])
+            for write in timeline.completed_writes
+            if write.file_name in changed
+        }
+    counts = [
+        (write, sum(other.time > write.time and its < end for other, its in ends.items()))
+        for write, end in ends.items()
+    ]
+    return sorted(counts, key=lambda found: found[1], reverse=True)
 
 
 def _is(options: Mapping[str, str], key: str, value: str) -> bool:

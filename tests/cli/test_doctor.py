@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import rli as library
@@ -207,15 +208,31 @@ hoodie.metadata.index.column.stats.enable=false
 )
 def test_options_of_jobs_are_judged(rli: Rli, tmp_path: Path, line: str, found: list[str]) -> None:
     library.create_table(tmp_path / "t", record_key="id", lock="filesystem", metadata=["files"])
-    options = tmp_path / "job.properties"
-    options.write_text(f"{SAFE_JOB}{line}\n")
-    report = rli("doctor", f"{tmp_path}/t", "--hudi-options", f"{options}", "--json", status=None).json
-    told = [finding for finding in report["findings"] if finding["check"] == "job of Hudi"]
+    told = job_findings(rli, tmp_path / "t", line)
     assert (
         [finding["detail"].startswith(what) for finding, what in zip(told, found, strict=True)] == [True]
         if found
         else [finding["verdict"] for finding in told] == ["ok"]
     )
+
+
+def test_early_cleans_are_warned_of(rli: Rli, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with library.create_table(path, record_key="id", lock="filesystem", metadata=["files"]) as table:
+        rows = [pa.table({"id": ["a"], "n": [number]}) for number in range(11)]
+        slow = table.upsert(rows[0]).instant
+        assert slow is not None
+        turn_into_foreign_commit(table, slow)
+        for batch in rows[1:]:
+            table.upsert(batch)
+    assert [found["verdict"] for found in job_findings(rli, path)] == ["ok"]
+    # The write of Hudi completed behind the others.
+    Path(path, ".hoodie", f"{slow}.commit").touch()
+    [found] = job_findings(rli, path)
+    assert found["verdict"] == "warning"
+    assert f"10 later commits completed during the write {slow}" in found["detail"]
+    for line in ("hoodie.clean.commits.retained=11", "hoodie.clean.automatic=false"):
+        assert [found["verdict"] for found in job_findings(rli, path, line)] == ["ok"]
 
 
 def test_heartbeats_tell_who_lives(rli: Rli, trips: str) -> None:
@@ -229,6 +246,14 @@ def test_heartbeats_tell_who_lives(rli: Rli, trips: str) -> None:
     [finding] = findings_of(rli, trips, "writers")
     assert "a writer of Hudi is at work" in finding["detail"]
     assert finding["verdict"] == "ok"
+
+
+def job_findings(rli: Rli, table: Path, line: str = "") -> list[dict[str, Any]]:
+    """What is found about a job whose options are safe but for one line."""
+    options = table.with_name("job.properties")
+    options.write_text(f"{SAFE_JOB}{line}\n")
+    report = rli("doctor", f"{table}", "--hudi-options", f"{options}", "--json", status=None).json
+    return [finding for finding in report["findings"] if finding["check"] == "job of Hudi"]
 
 
 def lock_findings(rli: Rli, table: str, status: int = 0) -> list[dict[str, Any]]:

@@ -67,9 +67,9 @@ class TableCheckup:
     def _look_at(self, definition: TableDefinition) -> None:
         self.findings.extend(definition_findings(definition))
         self.findings.extend(disk_findings(self._storage))
-        if self._job_options is not None:
-            self.findings.extend(job_findings(definition, self._job_options))
         snapshot, records = self._look_at_state(definition)
+        if self._job_options is not None:
+            self.findings.extend(job_findings(definition, self._job_options, snapshot))
         url = self._index_url or (definition.index_url if definition.settings else None)
         if url is None:
             self.findings.append(
