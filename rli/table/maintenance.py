@@ -95,7 +95,7 @@ class TableMaintenance:
         the record of the latest commit. All key columns are read; memory grows with the repeated keys.
 
         With the index ``bucket:``, two writers may also make two file groups of one bucket. They become one new file group: memory grows
-        with the records of such buckets.
+        with the records of the largest of such buckets.
 
         Args:
             attempts: as for ``Table.upsert``.

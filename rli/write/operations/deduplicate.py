@@ -28,7 +28,7 @@ from rli.errors import SettingsError
 from rli.file_group import work_rows
 from rli.file_group.log_appends import LogAppending
 from rli.file_group.work_rows import Change
-from rli.file_group.write_context import FileGroupTarget
+from rli.file_group.write_context import FileGroupResult, FileGroupTarget
 from rli.file_group.writer import write_file_groups
 from rli.hudi.file_names import new_file_id, new_write_token
 from rli.hudi.meta_columns import RECORD_KEY
@@ -127,7 +127,7 @@ class Deduplication:
         chosen = [(newest(part, write), part) for part in copies if part.num_rows]
         write.on_step(Step.TAGGED)
         self.repeated = [key for stays, part in chosen for key in told(stays, part)]
-        work = _work(write, schema, chosen)
+        parts = _parts(write, schema, chosen)
         # The record that stays was chosen before: no ordering value is compared.
         context = write.context(schema, is_flushed=engine.flushes_in_tasks)
         # A delete in a log file would leave the second record of a key in a base file: Hudi merges the first one. Indexes of columns
@@ -140,11 +140,14 @@ class Deduplication:
             noted=(),
         )
         write.on_step(Step.RESOLVED)
-        results = write_file_groups(context, work.targets, work.rows, work.counts) if work.targets else []
-        results = [replace(result, replaces=work.replaced.get(result.group, ())) for result in results]
+        results, groups = list[FileGroupResult](), set[FileGroupId]()
+        for work in parts:
+            written_groups = write_file_groups(context, work.targets, work.rows, work.counts)
+            results += [replace(result, replaces=work.replaced.get(result.group, ())) for result in written_groups]
+            groups |= work.groups
         write.on_step(Step.WRITTEN)
         removed = WriteCounts(deleted=sum(part.num_rows - stays.num_rows for stays, part in chosen))
-        read = ReadSet(work.groups)
+        read = ReadSet(frozenset(groups))
         return PreparedWrite(results, schema, self.name, removed, read, is_flushed=engine.flushes_in_tasks)
 
 
@@ -186,22 +189,23 @@ class _Work:
         return frozenset(target.group for target in self.targets).union(*self.replaced.values())
 
 
-def _work(write: WriteBasis, schema: pa.Schema, chosen: Sequence[tuple[pa.Table, pa.Table]]) -> _Work:
-    """What is written; arguments as for ``_moves``.
+def _parts(write: WriteBasis, schema: pa.Schema, chosen: Sequence[tuple[pa.Table, pa.Table]]) -> Iterable[_Work]:
+    """What is written, one part after the other; arguments as for ``_moves``.
 
     Raises:
         SettingsError: the index cannot place records otherwise.
     """
     if isinstance(write.index, JoinsBuckets):
         groups = {group for _, part in chosen for group, _ in by_group(part)}
-        return _joined(write, schema, [*write.index.to_join(write.snapshot, groups)])
+        # One by one: all records of a bucket are in memory.
+        return (_joined(write, schema, bucket) for bucket in write.index.to_join(write.snapshot, groups))
     if chosen and isinstance(write.index, PlacesRecords):
         raise SettingsError(
             f"a bucket of the index holds a key more than once, and its file group cannot be replaced: "
             f"table={write.table.location} index={write.index.url}",
             remedy="first give the table another kind of index: rli index migrate TABLE --to simple:",
         )
-    return _moves(write, schema, chosen)
+    return [_moves(write, schema, chosen)] if chosen else []
 
 
 def _moves(write: WriteBasis, schema: pa.Schema, chosen: Iterable[tuple[pa.Table, pa.Table]]) -> _Work:
@@ -228,15 +232,12 @@ def _moves(write: WriteBasis, schema: pa.Schema, chosen: Iterable[tuple[pa.Table
     return _Work.of(schema, targets, rows)
 
 
-def _joined(write: WriteBasis, schema: pa.Schema, buckets: Sequence[JoinedBucket]) -> _Work:
-    """All records of some buckets, one of each key, come into new file groups."""
-    targets = [FileGroupTarget(bucket.group, None, new_write_token()) for bucket in buckets]
-    rows = [
-        _arrivals(schema, bucket.group, newest(records_of(write, schema, bucket.sources, None), write))
-        for bucket in buckets
-    ]
-    replaced = {bucket.group: tuple(source.group for source in bucket.sources) for bucket in buckets}
-    return _Work.of(schema, targets, rows, replaced)
+def _joined(write: WriteBasis, schema: pa.Schema, bucket: JoinedBucket) -> _Work:
+    """All records of a bucket, one of each key, come into a new file group."""
+    target = FileGroupTarget(bucket.group, None, new_write_token())
+    records = newest(records_of(write, schema, bucket.sources, None), write)
+    replaced = {bucket.group: tuple(source.group for source in bucket.sources)}
+    return _Work.of(schema, [target], [_arrivals(schema, bucket.group, records)], replaced)
 
 
 def _departures(schema: pa.Schema, group: FileGroupId, keys: Iterable[pa.Array]) -> pa.Table:
