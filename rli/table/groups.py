@@ -80,10 +80,15 @@ class TableGroups:
         )
 
     def deduplicate(
-        self, *, attempts: int | None = None, dry_run: bool = False, on_step: Callable[[Step], None] = pass_over
+        self,
+        *,
+        attempts: int | None = None,
+        on_step: Callable[[Step], None] = pass_over,
+        timeout: float | None = None,
+        dry_run: bool = False,
     ) -> Deduplicated:
         """As ``maintenance.deduplicate``."""
-        return self.maintenance.deduplicate(attempts=attempts, dry_run=dry_run, on_step=on_step)
+        return self.maintenance.deduplicate(attempts=attempts, on_step=on_step, timeout=timeout, dry_run=dry_run)
 
     def compact(
         self,
@@ -153,9 +158,10 @@ class TableGroups:
         shards: int | None = None,
         key_mode: KeyMode | str = KeyMode.EXACT,
         tasks: TaskRunner | None = None,
+        timeout: float | None = None,
     ) -> int:
         """As ``index.bootstrap``."""
-        return self.index.bootstrap(url, shards=shards, key_mode=key_mode, tasks=tasks)
+        return self.index.bootstrap(url, shards=shards, key_mode=key_mode, tasks=tasks, timeout=timeout)
 
     def migrate_index(
         self,

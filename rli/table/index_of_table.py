@@ -71,10 +71,11 @@ class IndexOfTable:
         shards: int | None = None,
         key_mode: KeyMode | str = KeyMode.EXACT,
         tasks: TaskRunner | None = None,
+        timeout: float | None = None,
     ) -> int:
         """Build the index again from the table's files; returns how many records it holds.
 
-        It waits for nobody. A write at work fails with ``IndexNotFoundError`` when it finds the index that it began with
+        It waits for the lease only to undo commits that a power cut has torn, and to build ``record-index:``. A write at work fails with ``IndexNotFoundError`` when it finds the index that it began with
         dropped; what the write left is removed by the next one. With another ``url``, all who have opened the table go
         over to the new index; ``migrate`` builds that one first, and lets writers go on meanwhile.
 
@@ -84,13 +85,16 @@ class IndexOfTable:
             shards: see ``create_index``.
             key_mode: see ``create_index``.
             tasks: runs the work on each base file; in this process by default.
+            timeout: as for ``TableMaintenance.clean``.
 
         Raises:
+            LeaseBusyError: the lease was not free in that time. The table names the index already: bootstrap again.
             IndexMismatchError: there is an index of something else at the URL.
             CorruptTableError: a record key lives in more than one place, or a file cannot be read.
             UnsupportedTableError: the records have no keys.
         """
-        return index_upkeep.bootstrap(self._opened, url, IndexOptions(shards, key_mode), tasks or InProcess())
+        seconds = patience(timeout)
+        return index_upkeep.bootstrap(self._opened, url, IndexOptions(shards, key_mode), tasks or InProcess(), seconds)
 
     def migrate(
         self,

@@ -21,7 +21,9 @@ from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 
 
-def built_partition(kind: InMetadataTable, table: TableDefinition, index: TableIndex, tasks: TaskRunner) -> int:
+def built_partition(
+    kind: InMetadataTable, table: TableDefinition, index: TableIndex, tasks: TaskRunner, patience: float
+) -> int:
     """Build the partition of an index, unless it agrees with the table's files; returns the number of records in the index.
 
     Args:
@@ -29,6 +31,7 @@ def built_partition(kind: InMetadataTable, table: TableDefinition, index: TableI
         table: the table.
         index: its index, which may lack its partition yet.
         tasks: runs the work on each base file.
+        patience: seconds; for how long to wait for the lease at most.
 
     Raises:
         CorruptTableError: a file of the table is damaged or missing.
@@ -41,7 +44,7 @@ def built_partition(kind: InMetadataTable, table: TableDefinition, index: TableI
     with suppress(IndexNotReadyError, IndexMismatchError, CorruptIndexError):
         if (report := compare()).agrees:
             return report.records
-    with unsynced_service(table, index, "bootstrap") as (_, fence):
+    with unsynced_service(table, index, "bootstrap", patience=patience) as (_, fence):
         build_again(kind, index.scope, fence)
     return compare().records
 

@@ -35,7 +35,7 @@ from rli.view.index_location import default_index_url
 from rli.view.registration import adopt
 
 
-def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: TaskRunner) -> int:
+def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: TaskRunner, patience: float) -> int:
     """Build the index again, at a URL; see ``Table.bootstrap_index``."""
     table.follow()
     if url is None and table.definition.settings is None:
@@ -50,12 +50,12 @@ def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: T
             f"the table has neither meta columns nor record-key fields: table={definition.location}",
             remedy="an index needs one of them",
         )
-    _undo_torn(table, definition)
+    _undo_torn(table, definition, patience)
     table.close()
     kind = table.kind
     if isinstance(kind, InMetadataTable):
         index = kind.open(definition)
-        records = built_partition(kind, definition, index, tasks)
+        records = built_partition(kind, definition, index, tasks, patience)
     else:
         index, records = rebuilt(kind, definition, options, tasks)
     table.use(definition, index)
@@ -140,11 +140,11 @@ def drop(table: OpenTable) -> None:
     table.close()
 
 
-def _undo_torn(table: OpenTable, definition: TableDefinition) -> None:
+def _undo_torn(table: OpenTable, definition: TableDefinition, patience: float) -> None:
     """Undo torn commits, as far as the index to be replaced knows them."""
     # The old index may have another scope than the new one.
     with suppress(IndexNotReadyError, IndexNotFoundError), closing(opened_to_relocate(table.kind, definition)) as index:
-        undo_torn(definition, index, _writer("bootstrap"), is_index_kept=False)
+        undo_torn(definition, index, _writer("bootstrap"), patience=patience, is_index_kept=False)
 
 
 def _writer(work: str) -> str:

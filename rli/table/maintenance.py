@@ -86,7 +86,12 @@ class TableMaintenance:
         )
 
     def deduplicate(
-        self, *, attempts: int | None = None, dry_run: bool = False, on_step: Callable[[Step], None] = pass_over
+        self,
+        *,
+        attempts: int | None = None,
+        on_step: Callable[[Step], None] = pass_over,
+        timeout: float | None = None,
+        dry_run: bool = False,
     ) -> Deduplicated:
         """Remove surplus records of keys that stand in the table more than once; one record of each key stays.
 
@@ -99,8 +104,9 @@ class TableMaintenance:
 
         Args:
             attempts: as for ``Table.upsert``.
-            dry_run: only tell what would be removed.
             on_step: as for ``Table.upsert``.
+            timeout: as for ``clean``.
+            dry_run: only tell what would be removed.
 
         Example:
             >>> table.maintenance.deduplicate(dry_run=True).keys
@@ -110,7 +116,7 @@ class TableMaintenance:
             SettingsError: a key is repeated in a table with the index ``consistent-bucket:``, which no two writers at the same moment do.
             RliError: otherwise as for ``Table.upsert``.
         """
-        options = WriteOptions.of(attempts, None, None, on_step, dry_run=dry_run)
+        options = WriteOptions(attempts, on_step=on_step, dry_run=dry_run, patience=patience(timeout))
         return self._opened.write_with(lambda definition, index: deduplicate(definition, index, LocalEngine(), options))
 
     def compact(

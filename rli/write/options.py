@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
@@ -33,6 +34,7 @@ class WriteOptions:
         on_duplicates: what happens if several records have one key.
         repeats_by: what a repeat of the caller's transaction is compared by.
         dry_run: whether the write is only to tell what it would do.
+        patience: seconds; for how long the write waits for the lease at most, whenever it needs it.
     """
 
     attempts: int | None = None
@@ -41,6 +43,7 @@ class WriteOptions:
     on_duplicates: OnDuplicates = OnDuplicates.SKIP
     repeats_by: ComparedBy = ComparedBy.RECORDS
     dry_run: bool = False
+    patience: float = math.inf
 
     @classmethod
     def of(

@@ -17,12 +17,15 @@ from rli import (
     IndexMismatchError,
     IndexNotReadyError,
     InvalidInputError,
+    LeaseBusyError,
     Scope,
     SettingsError,
     Table,
     UnsupportedTableError,
     create_table,
 )
+from rli.coordination.lease import LEASE, HeldLease
+from rli.coordination.shared_records import shared_records
 from rli.hudi.properties import Key, save_properties
 from rli.index.metadata_record.opening import opened_reader
 from rli.storage import Storage
@@ -283,6 +286,17 @@ def test_dropped_index_leaves_metadata_table(table: Table) -> None:
     table.drop_index()
     assert table.bootstrap_index() == 2
     assert table.upsert(records(("a", "y", 2, 2.0))).moved == 1
+
+
+def test_bootstrap_waits_for_lease(table: Table) -> None:
+    table.drop_index()
+    opened = opened_table(table)
+    holder = HeldLease(shared_records(opened.definition, opened.index), LEASE, "a long service")
+    assert holder.take(over=None)
+    with pytest.raises(LeaseBusyError, match="'a long service'"):
+        table.bootstrap_index(timeout=0)
+    assert holder.release()
+    assert table.bootstrap_index(timeout=0) == 2
 
 
 def test_migration_outlasts_writers_of_former_scope(tmp_path: Path) -> None:

@@ -10,8 +10,21 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from rli import ConflictError, CorruptTableError, IndexMismatchError, Step, Table, TableType, create_table, open_table
+from rli import (
+    ConflictError,
+    CorruptTableError,
+    IndexMismatchError,
+    LeaseBusyError,
+    Step,
+    Table,
+    TableType,
+    create_table,
+    open_table,
+)
 from rli.cli.app import app
+from rli.coordination.lease import LEASE, HeldLease
+from rli.coordination.shared_records import shared_records
+from rli.table.table import opened_table
 from tests.support.rows import sorted_rows
 from tests.support.table_types import of_both_types
 from tests.support.unshared_commits import write_at_once
@@ -205,3 +218,16 @@ def test_rings_have_no_pairs(tmp_path: Path) -> None:
     with pytest.raises(ConflictError, match="rewrote file groups"):
         table.upsert(records(("k", "Rome", 2)), attempts=1, on_step=insert_first)
     assert table.deduplicate().instant is None
+
+
+def test_wait_for_lease_is_bounded(tmp_path: Path) -> None:
+    table = doubled(tmp_path, 2, 1)
+    opened = opened_table(table)
+    holder = HeldLease(shared_records(opened.definition, opened.index), LEASE, "a long service")
+    assert holder.take(over=None)
+    with pytest.raises(LeaseBusyError, match="'a long service'"):
+        table.deduplicate(timeout=0)
+    refused = CliRunner().invoke(app, ["deduplicate", table.location, "--timeout", "0"])
+    assert (refused.exit_code, "a long service" in refused.output) == (3, True)
+    assert holder.release()
+    assert table.deduplicate(timeout=0).records_removed == 1

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from rli import (
     IndexOfTable,
     InvalidInputError,
     Maintenance,
+    MetadataOfTable,
     SyncResult,
     Table,
     TableMaintenance,
     TableVersions,
     create_table,
 )
+from rli.cli.app import app
 from tests.support.tables import records
+
+
+def public_methods(group: type) -> list[Callable[..., Any]]:
+    return [method for name, method in inspect.getmembers(group, inspect.isfunction) if not name.startswith("_")]
+
 
 ALIASES: dict[str, Any] = {
     "cluster": TableMaintenance.cluster,
+    "compact": TableMaintenance.compact,
+    "schedule_compaction": TableMaintenance.schedule_compaction,
+    "deduplicate": TableMaintenance.deduplicate,
+    "set_lock": TableMaintenance.set_lock,
+    "set_table_type": TableMaintenance.set_table_type,
     "clean": TableMaintenance.clean,
     "archive": TableMaintenance.archive,
     "set_maintenance": TableMaintenance.set,
@@ -38,12 +52,43 @@ ALIASES: dict[str, Any] = {
     "relocate": IndexOfTable.relocate,
 }
 
+SERVICES: list[Callable[..., Any]] = [
+    *(method for group in (TableMaintenance, TableVersions) for method in public_methods(group)),
+    *(IndexOfTable.bootstrap, IndexOfTable.migrate, IndexOfTable.repair, IndexOfTable.sync),
+    *(MetadataOfTable.compact, MetadataOfTable.disable, MetadataOfTable.enable),
+    *(Table.create_index, Table.build_indexes),
+]
+COMMANDS = [
+    *("archive", "clean", "cluster", "compact", "deduplicate", "maintenance", "tombstones", "table-type"),
+    *("savepoint", "rollback", "restore"),
+    *("index bootstrap", "index create", "index migrate", "index repair", "index run", "index sync"),
+    *("metadata compact", "metadata disable", "metadata enable"),
+]
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     created = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
     created.upsert(records(("a", "x", 1, 1.0)))
     return created
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.__qualname__)
+def test_a_service_has_a_timeout(service: Callable[..., Any]) -> None:
+    timeout = inspect.signature(service).parameters["timeout"]
+    assert (timeout.annotation, timeout.default) == ("float | None", None)
+
+
+def test_their_commands_have_timeouts() -> None:
+    root: Any = get_command(app)
+    without = []
+    for name in COMMANDS:
+        command = root
+        for part in name.split():
+            command = command.commands[part]
+        if not any("--timeout" in parameter.opts for parameter in command.params):
+            without.append(name)
+    assert without == []
 
 
 @pytest.mark.parametrize("name", ALIASES)

@@ -69,6 +69,7 @@ def deduplicate(
     table: TableArgument,
     *,
     index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -78,7 +79,7 @@ def deduplicate(
 
     With the index bucket:, file groups that such writers have made for one bucket become one.
     """
-    done = rli.open_table(table, index=index).maintenance.deduplicate(dry_run=dry_run)
+    done = rli.open_table(table, index=index).maintenance.deduplicate(timeout=timeout, dry_run=dry_run)
     report(
         done,
         as_json=as_json,
@@ -168,12 +169,13 @@ def maintenance(
         ),
     ] = None,
     index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show or change the maintenance that writers do after every few commits."""
     opened = rli.open_table(table, index=index)
     if on is not None:
-        opened.set_maintenance(Maintenance() if on else Maintenance.off())
+        opened.set_maintenance(Maintenance() if on else Maintenance.off(), timeout=timeout)
     found = opened.settings.maintenance
     report(found, as_json=as_json, render=lambda: print_facts(found.model_dump()))
 
@@ -190,12 +192,13 @@ def tombstones(
         ),
     ] = None,
     index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show or change for how long deleted keys keep the ordering values of their deletes."""
     opened = rli.open_table(table, index=index)
     if keep is not None:
-        opened.set_tombstones(keep)
+        opened.set_tombstones(keep, timeout=timeout)
     seconds = opened.settings.tombstones
     found = Tombstones("off" if seconds is None else duration_string(seconds))
     report(found, as_json=as_json, render=lambda: print_facts({"deleted keys are kept": found.tombstones}))

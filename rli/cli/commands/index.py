@@ -122,8 +122,10 @@ def bootstrap(
             "the table's folder.",
         ),
     ] = None,
+    *,
     shards: ShardsOption = None,
     key_mode: KeyModeOption = KeyMode.EXACT,
+    timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Build the index from the table's files, for tables of rli and of Hudi.
@@ -131,7 +133,8 @@ def bootstrap(
     An index of the same table at the same URL is replaced. With --index, the table stores the new URL.
     """
     opened = rli.open_table(table)
-    entries = opened.bootstrap_index(index, shards=shards, key_mode=key_mode, tasks=ShownTasks("reading record keys"))
+    tasks = ShownTasks("reading record keys")
+    entries = opened.bootstrap_index(index, shards=shards, key_mode=key_mode, tasks=tasks, timeout=timeout)
     done = Bootstrapped(entries, opened.index.url)
     report(done, as_json=as_json, render=lambda: print_facts({"record keys": done.entries, "index": done.url}))
     if not keeps_entries(done.url) and not as_json:

@@ -159,7 +159,9 @@ def written(
         return dry_run(table, index, options.on_step, caller, prepare)
     outcome = write_until_published(
         table,
-        partial(BegunWrite.begin, table, index, engine.tasks, options.on_step, action, caller),
+        partial(
+            BegunWrite.begin, table, index, engine.tasks, options.on_step, action, caller, patience=options.patience
+        ),
         prepare,
         options.attempts_of(table),
         name,

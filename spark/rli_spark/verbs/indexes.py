@@ -19,10 +19,11 @@ def bootstrap_index(
     *,
     shards: int | None = None,
     key_mode: KeyMode | str = KeyMode.EXACT,
+    timeout: float | None = None,
 ) -> int:
     """Build the index again from the table's files, a base file in each task; see ``Table.bootstrap_index``."""
     require_session_and_table(spark, table)
-    return table.bootstrap_index(url, shards=shards, key_mode=key_mode, tasks=SparkTasks(spark))
+    return table.bootstrap_index(url, shards=shards, key_mode=key_mode, tasks=SparkTasks(spark), timeout=timeout)
 
 
 def migrate_index(
