@@ -7,7 +7,7 @@ one who writes will grow it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -26,13 +26,21 @@ _NEW_BUCKETS_PER_COMMAND: Final = 1000
 _SEGMENTS_AT_ONCE: Final = 64
 
 
-def grow(servers: Servers, names: Names, states: SegmentStates, segments: list[WidthAndShard]) -> None:
-    """Give segments the buckets that suit their entries, as far as nobody else changes them."""
+def grow(servers: Servers, names: Names, states: SegmentStates, least: Mapping[WidthAndShard, int]) -> None:
+    """Give segments the buckets that suit their entries, as far as nobody else changes them.
+
+    Args:
+        servers: of the index.
+        names: of its keys.
+        states: of its segments.
+        least: of each of the segments: the entries that it is to have room for, if it has fewer.
+    """
+    segments = list(least)
     while segments:
         growths = [
-            _Growth(*name, segment)
+            _Growth(*name, segment, max(segment.entries, least[name]))
             for name, segment in zip(segments, states.present(segments), strict=True)
-            if segment is not None and outgrows(segment.entries, name[0], segment.buckets)
+            if segment is not None and outgrows(max(segment.entries, least[name]), name[0], segment.buckets)
         ]
         # Some at a time: what was read of all of them is in memory until it is written.
         starts = range(0, len(growths), _SEGMENTS_AT_ONCE)
@@ -55,14 +63,14 @@ def _grow_some(
 
 
 class _Growth:
-    """One step of growing a segment."""
+    """One step of growing a segment, to have room for some entries."""
 
-    def __init__(self, width: int, shard: int, segment: Segment) -> None:
+    def __init__(self, width: int, shard: int, segment: Segment, entries: int) -> None:
         self.width = width
         self.shard = shard
         self.before = segment.buckets
         most = min(_NEW_BUCKETS_PER_COMMAND, max(1, BYTES_PER_COMMAND // segment.bucket_bytes(width)))
-        self.after = min(wanted_buckets(segment.entries, width), self.before + most)
+        self.after = min(wanted_buckets(entries, width), self.before + most)
         self.new = np.arange(self.before, self.after)
         self.sources = np.unique(addresses(self.new, self.before))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -39,22 +39,20 @@ Batch: TypeAlias = tuple[EncodedKeys, Entries]
 _OTHER_EPOCH: Final = -1
 _OF_SEGMENTS: Final = np.dtype([("version", f"V{VERSION_WIDTH}"), ("buckets", ">u4"), ("more", ">i4", 2)])
 _MAX_NEW_BUCKETS: Final = 2000
-# What is written before segments are grown: it may all go into one bucket.
-_BYTES_AT_ONCE: Final = 1 << 23
+# Keys that are written before segments are grown: a bucket is written once for all of its keys among them.
+_BYTES_AT_ONCE: Final = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
 class _Swap:
-    """New versions of buckets of segments in one place, and the keys that they are for.
+    """What a command does that puts new versions of buckets of segments in place: its versions are not kept.
 
     Attributes:
-        command: the script that puts them in place.
         more_entries: how many entries each segment will have more.
         requests: shape (n,): positions of the keys in the batch.
         bucket_of: shape (n,): the bucket of each key, as a position among the command's.
     """
 
-    command: Command
     more_entries: dict[WidthAndShard, int]
     requests: Positions
     bucket_of: Positions
@@ -109,13 +107,15 @@ class Writer:
 
     def _put_in(self, epoch: bytes, batches: Sequence[Batch]) -> bool:
         """Write entries in an epoch; False if a shard has another one."""
+        counts = _counts_of(batches)
         for part in _parts(batches):
             inserted: Counter[WidthAndShard] = Counter()
             waiting = part
             while waiting:
                 # In each round: a server that went back may have lost segments that were there a moment ago.
-                if not self._has_segments(waiting, epoch):
+                if not self._has_segments(counts, waiting, epoch):
                     return False
+                self._make_room(counts)
                 # Two writers of one bucket: the server takes the first, and the second reads again, merges on top of
                 # it, and sends again. No lock is held in between, and each round lets somebody get on.
                 left = self._put_once(waiting, inserted, epoch)
@@ -142,9 +142,9 @@ class Writer:
 
         def commands() -> Iterator[Command]:
             for piece in self._reader.pieces([keys], for_writing=True):
-                for swap in self._swaps_of(keys.width, without_tombstones(keys, piece), piece, (0, epoch)):
+                for command, swap in self._swaps_of(keys.width, without_tombstones(keys, piece), piece, (0, epoch)):
                     sent.append(swap)
-                    yield swap.command
+                    yield command
 
         refused, removed = [np.empty(0, dtype=np.int64)], 0
         for number, reply in enumerate(self._servers.exchange(commands())):
@@ -158,22 +158,31 @@ class Writer:
             removed += int((~is_left).sum())
         return np.concatenate(refused), removed
 
+    def _make_room(self, counts: Mapping[WidthAndShard, int]) -> None:
+        """Grow the segments that get more keys than they have entries, given how many each gets.
+
+        Without it their few buckets would become large, and all their entries be written once more by the splits.
+        """
+        seen = self._states.last_seen_of(list(counts))
+        small = {
+            segment: count
+            for (segment, count), entries, buckets in zip(
+                counts.items(), seen["entries"].tolist(), seen["buckets"].tolist(), strict=True
+            )
+            if count > entries and buckets and outgrows(count, segment[0], buckets)
+        }
+        grow(self._servers, self._names, self._states, small)
+
     def _grow(self, inserted: Counter[WidthAndShard]) -> None:
         """Grow the segments that may need it after so many insertions into each."""
         segments = list(inserted)
         seen = self._states.last_seen_of(segments)
-        grow(
-            self._servers,
-            self._names,
-            self._states,
-            [
-                name
-                for name, entries, buckets in zip(
-                    segments, seen["entries"].tolist(), seen["buckets"].tolist(), strict=True
-                )
-                if buckets and outgrows(entries + inserted[name], name[0], buckets)
-            ],
-        )
+        names = [
+            name
+            for name, entries, buckets in zip(segments, seen["entries"].tolist(), seen["buckets"].tolist(), strict=True)
+            if buckets and outgrows(entries + inserted[name], name[0], buckets)
+        ]
+        grow(self._servers, self._names, self._states, dict.fromkeys(names, 0))
 
     def _put_once(self, batches: Sequence[Batch], inserted: Counter[WidthAndShard], epoch: bytes) -> list[Batch] | None:
         """Write what can be; returns the keys whose bucket was changed by someone else meanwhile, with their entries.
@@ -187,10 +196,10 @@ class Writer:
             for piece in self._reader.pieces([keys for keys, _ in batches], for_writing=True):
                 is_read[piece.batch][piece.requests] = True
                 keys, entries = batches[piece.batch]
-                for swap in self._swaps(keys, entries, piece, epoch):
+                for command, swap in self._swaps(keys, entries, piece, epoch):
                     sent.append((piece.batch, swap))
                     inserted.update(swap.more_entries)
-                    yield swap.command
+                    yield command
 
         refused: list[list[Positions]] = [[] for _ in batches]
         for number, reply in enumerate(self._servers.exchange(commands())):
@@ -211,25 +220,23 @@ class Writer:
                 again.append((keys.take(left), entries[left]))
         return again
 
-    def _has_segments(self, batches: Sequence[Batch], epoch: bytes) -> bool:
-        """Make the segments that are not there, each with room for its keys, and see that all are confirmed.
+    def _has_segments(self, counts: Mapping[WidthAndShard, int], batches: Sequence[Batch], epoch: bytes) -> bool:
+        """Make the segments that are not there, and see that all are confirmed.
+
+        Args:
+            counts: how many keys each segment gets.
+            batches: some of these keys, with their entries.
+            epoch: of the index.
 
         Returns:
             False if the server with the list of segments has another epoch.
         """
-        counts = {
-            (keys.width, shard): (count, entries)
-            for keys, entries in batches
-            for shard, count in zip(
-                *(each.tolist() for each in np.unique(keys.shards, return_counts=True)), strict=True
-            )
-        }
         unconfirmed = [segment for segment in counts if segment not in self._confirmed]
         if not unconfirmed:
             return True
         found = self._states.last_seen(unconfirmed)
         missing = {name: counts[name] for name, segment in zip(unconfirmed, found, strict=True) if segment is None}
-        if missing and not self._make_segments(missing, epoch):
+        if missing and not self._make_segments(missing, np.concatenate([entries for _, entries in batches]), epoch):
             return False
         # Confirmed before the first entry: a confirmed segment that is missing was lost, or its server went back (P33),
         # and an unconfirmed one is empty.
@@ -247,15 +254,15 @@ class Writer:
         self._confirmed |= set(unconfirmed)
         return True
 
-    def _make_segments(self, counts: dict[WidthAndShard, tuple[int, Entries]], epoch: bytes) -> bool:
-        """Make segments, each with room for so many entries, such as these; False if a server has another epoch."""
+    def _make_segments(self, counts: Mapping[WidthAndShard, int], expected: Entries, epoch: bytes) -> bool:
+        """Make segments with room for so many entries each, such as those expected; False if a server has another epoch."""
         # Read before they are made: no commit that is applied by now has a key of theirs.
         applied = int(self._control.read(APPLIED) or 0)
         # A random stamp, so that nothing that was read of another index in this place fits a bucket of this one.
-        stamp = secrets.randbits(32)
+        empty = empty_bucket(secrets.randbits(32), expected)
         commands = (
-            self._making(segment, wanted_buckets(count, segment[0]), empty_bucket(stamp, entries), (applied, epoch))
-            for segment, (count, entries) in counts.items()
+            self._making(segment, wanted_buckets(count, segment[0]), empty, (applied, epoch))
+            for segment, count in counts.items()
         )
         # A lost answer repeats the making, and the repeat finds the segment made. Its watermark is then not noted by
         # this process, but a watermark that is not noted only makes a later loss an error instead of a repair.
@@ -286,13 +293,17 @@ class Writer:
         """The epoch that the server of a command has to have: only one that keeps all knows by itself."""
         return epoch if self._servers.is_single else b""
 
-    def _swaps(self, keys: EncodedKeys, entries: Entries, piece: Piece, epoch: bytes) -> Iterator[_Swap]:
+    def _swaps(
+        self, keys: EncodedKeys, entries: Entries, piece: Piece, epoch: bytes
+    ) -> Iterator[tuple[Command, _Swap]]:
         """What brings the entries into a piece's buckets."""
         yield from self._swaps_of(
             keys.width, merged(keys, entries, piece), piece, (int(sequences(entries).max()), epoch)
         )
 
-    def _swaps_of(self, width: int, change: Change, piece: Piece, watermark: tuple[int, bytes]) -> Iterator[_Swap]:
+    def _swaps_of(
+        self, width: int, change: Change, piece: Piece, watermark: tuple[int, bytes]
+    ) -> Iterator[tuple[Command, _Swap]]:
         """What puts new versions of buckets in place, place by place."""
         shards = piece.shards[change.changed]
         starts, segment_of = runs(shards)
@@ -330,12 +341,25 @@ class Writer:
                 more_keys=PackedArguments(end - start, (names,)),
                 size=sum(map(len, change.buckets[start:end])),
             )
-            yield _Swap(
+            yield (
                 command,
-                dict(zip(segments[first:last], more, strict=True)),
-                change.requests[own],
-                bucket_of[own] - start,
+                _Swap(
+                    dict(zip(segments[first:last], more, strict=True)),
+                    change.requests[own],
+                    bucket_of[own] - start,
+                ),
             )
+
+
+def _counts_of(batches: Sequence[Batch]) -> dict[WidthAndShard, int]:
+    """How many keys each segment gets: of those that are in several batches, the greatest number in one of them."""
+    counts: dict[WidthAndShard, int] = {}
+    for keys, _ in batches:
+        of_shards = np.bincount(keys.shards)
+        shards = np.flatnonzero(of_shards)
+        for shard, count in zip(shards.tolist(), of_shards[shards].tolist(), strict=True):
+            counts[keys.width, shard] = max(count, counts.get((keys.width, shard), 0))
+    return counts
 
 
 def _parts(batches: Sequence[Batch]) -> Iterator[list[Batch]]:

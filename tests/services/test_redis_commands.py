@@ -79,3 +79,15 @@ def test_many_key_widths_take_few_commands(store: Store, sent: list[bytes]) -> N
         entries_of(2, [keys.width]).tolist() for keys, _ in batches
     ]
     assert len(sent) <= 10
+
+
+def test_large_batch_is_sent_about_once(store: Store, sent: list[bytes]) -> None:
+    """Also into an index with few entries: it gets the buckets that it needs before the batch."""
+    shards = [number % 4 for number in range(20_064)]
+    keys = random_keys(20_064, 16, seed=2)
+    store.put(key_batch(keys[:64], shards[:64]), entries_of(1, range(64)))
+    sent.clear()
+    entries = entries_of(2, range(20_000))
+    store.put(key_batch(keys[64:], shards[64:]), entries)
+    assert get_all(store, keys[64:], shards[64:]) == entries.tolist()
+    assert sum(map(len, sent)) < 2 * 20_000 * (16 + 3)
