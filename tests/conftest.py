@@ -11,10 +11,10 @@ from hypothesis import settings
 from tests.support.soak import cases
 
 # No deadline: how long one example takes says more about the machine's other work than about the code.
-settings.register_profile("rli", deadline=None, max_examples=cases(40), print_blob=True)
+settings.register_profile("rli", deadline=None, max_examples=cases(25), print_blob=True)
 settings.load_profile("rli")
 
-pytest_plugins = ["tests.support.services", "tests.support.sharing", "tests.support.table_types"]
+pytest_plugins = ["tests.support.lanes", "tests.support.services", "tests.support.sharing", "tests.support.table_types"]
 
 _REQUIRE_ALL = os.environ.get("RLI_REQUIRE_ALL") == "1"
 

@@ -23,15 +23,16 @@ from rli.testing.batches import entries_of, key_batch, random_keys
 
 T = TypeVar("T")
 
-FORK_SERVER: Final = get_context("forkserver")
-FORK_SERVER.set_forkserver_preload(
-    [
-        "rli.testing",
-        "pyarrow.dataset",
-        "pyarrow.parquet",
-        *{point.module for point in entry_points(group=ENTRY_POINT_GROUP)},
-    ]
+PRELOADED: Final = (
+    "rli.testing",
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    *{point.module for point in entry_points(group=ENTRY_POINT_GROUP)},
 )
+"""Modules that the fork server imports, once for all processes."""
+
+FORK_SERVER: Final = get_context("forkserver")
+FORK_SERVER.set_forkserver_preload([*PRELOADED])
 
 
 def run_in_process(work: Callable[[Store], T], store: Store) -> T:

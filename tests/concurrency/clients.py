@@ -171,6 +171,7 @@ class Client:
         deadline = time.monotonic() + _DEADLINE_SECONDS
         while _state_of(pid) != _STOPPED:
             assert time.monotonic() < deadline, f"the process does not stop: pid={pid}"
+            time.sleep(0.01)
         try:
             yield
         finally:

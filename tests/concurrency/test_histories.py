@@ -46,7 +46,7 @@ from tests.support.soak import cases
 from tests.support.table_types import of_both_types
 from tests.support.tables import check_stored, records, turn_into_version_9
 
-ROUNDS = cases(2)
+ROUNDS = cases(1)
 SEED = int(os.environ.get("RLI_HISTORY_SEED", str(random.SystemRandom().randrange(1 << 32))))
 CLIENTS = 3
 OPERATIONS = 8
@@ -141,7 +141,7 @@ def new_table(folder: Path, index: str, number: int, table_type: TableType = Tab
 
 @pytest.mark.invariant("P2", "P5")
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("number", range(cases(2)))
 @of_both_types
 def test_a_history_is_serialisable(tmp_path: Path, table_type: TableType, number: int) -> None:
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i", number, table_type)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from threading import Event as Flag
 from time import monotonic
@@ -20,7 +20,7 @@ from tests.concurrency.history import Committed, Delete, Event, Lookup, Read, Up
 from tests.concurrency.test_histories import OPERATIONS, SEED, operations, require_serialisable_events, run
 from tests.support.docker import Service
 from tests.support.redis import dropped_afterwards, redis_url
-from tests.support.soak import cases
+from tests.support.soak import cases, in_ci
 from tests.support.tables import check_stored, turn_into_version_9
 
 pytestmark = pytest.mark.invariant("P37")
@@ -68,7 +68,7 @@ def migrating(table: Table, ways: Sequence[str], *, drop_old: bool) -> Iterator[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(cases(2)))
+@pytest.mark.parametrize("number", range(cases(1)))
 def test_a_history_beside_migrations_is_serialisable(tmp_path: Path, number: int) -> None:
     first, second = f"lmdb://{tmp_path}/i", f"lmdb://{tmp_path}/j"
     table = table_at(tmp_path, first)
@@ -111,14 +111,14 @@ def test_threads_switch_index_together(tmp_path: Path) -> None:
 
 BASE = Upsert((("a", "x", 1, 0.1), ("b", "x", 1, 0.2), ("c", "y", 1, 0.3)))
 PAUSED = Upsert((("a", "x", 5, 1.1), ("new", "y", 5, 1.2), ("b", "y", 5, 1.3)))
+POINTS = (Step.TAGGED, Step.WRITTEN, Step.LEASED, Step.PROMOTED, Point.BEFORE_PUBLISHING, Step.PUBLISHED)
 RIVAL = Upsert((("a", "x", 6, 2.1), ("new", "z", 4, 2.2), ("c", "y", 6, 2.3)))
 
 
 @pytest.mark.slow
 @pytest.mark.crash
-@pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize(
-    "point", [Step.TAGGED, Step.WRITTEN, Step.LEASED, Step.PROMOTED, Point.BEFORE_PUBLISHING, Step.PUBLISHED]
+    ("point", "drops"), in_ci([*zip(POINTS, cycle([False, True]), strict=False)], of=[*product(POINTS, [False, True])])
 )
 def test_writer_stopped_across_switch_is_fenced(tmp_path: Path, point: Step | Point, *, drops: bool) -> None:
     """It holds the former index and its lease. When it wakes up it writes again, with the new index."""

@@ -33,7 +33,7 @@ def merged_by_all(table: Table, sent: list[list[Change]], when: str | None = Non
 @every_kind
 def test_the_newest_of_all_writers_counts(kind: Kind, tmp_path: Path) -> None:
     table = kind.create(tmp_path, target_file_size=1024, small_file_size=0)
-    chance, batches = random.Random(str(kind)), WRITERS * cases(4)
+    chance, batches = random.Random(str(kind)), WRITERS * cases(2)
     times = chance.sample(range(10_000), batches * 6)
     # A record stays in its partition, so that with any scope the same changes meet.
     changes = [
@@ -63,7 +63,7 @@ def test_conditions_hold_beside_writers(kind: Kind, tmp_path: Path) -> None:
             Change(f"k{key}", "xyz"[key % 3], 1, float(chance.randrange(10_000)), "u")
             for key in chance.sample(range(8), 4)
         ]
-        for _ in range(WRITERS * cases(4))
+        for _ in range(WRITERS * cases(2))
     ]
     results = merged_by_all(table, sent, "source.v > target.v")
     greatest: dict[str, float] = {}

@@ -22,7 +22,7 @@ from tests.support.tables import check_stored, records
 
 pytestmark = pytest.mark.crash
 
-KILLS = cases(8)
+KILLS = cases(5)
 SEED = int(os.environ.get("RLI_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
 KEYS = [f"key-{number}" for number in range(40)]
 DELETES_EVERY = 4

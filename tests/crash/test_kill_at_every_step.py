@@ -74,13 +74,13 @@ def test_kill_at_step_with_index_server(copies: Copies, server_url: str, step: S
 @pytest.mark.invariant("P1", "P2")
 @pytest.mark.parametrize("write", WRITES)
 def test_a_kill_at_every_change(copies: Copies, write: str) -> None:
-    kill_at_changes(copies, write, 1 if EVERY_POINT else 4)
+    kill_at_changes(copies, write, 1 if EVERY_POINT else 7)
 
 
 @pytest.mark.invariant("P1", "P2")
 @pytest.mark.parametrize("write", in_ci(["upsert", "update_where"], of=WRITES))
 def test_kills_with_log_files(logged_copies: Copies, write: str) -> None:
-    kill_at_changes(logged_copies, write, 1 if EVERY_POINT else 8)
+    kill_at_changes(logged_copies, write, 1 if EVERY_POINT else 13)
 
 
 def kill_at_changes(copies: Copies, write: str, every: int) -> None:
@@ -108,7 +108,7 @@ def kill_at_changes(copies: Copies, write: str, every: int) -> None:
 @pytest.mark.invariant("P9")
 def test_kill_during_cleanup_of_killed_write(copies: Copies) -> None:
     """The process that cleans up after a dead one dies itself, at every change that it makes."""
-    for number in count(2, 1 if EVERY_POINT else 6):
+    for number in count(2, 1 if EVERY_POINT else 9):
         folder = copies.make()
         assert was_killed(write_and_die_at_step, folder, "upsert", Step.FILE_PROMOTED, 2)
         killed = was_killed(write_and_die_at_point, folder, "delete", KillAt(number))

@@ -106,7 +106,7 @@ def test_a_kill_at_every_change(way: tuple[Path, Callable[[Path], str]], tmp_pat
     migrate_pointed(whole, url(whole), points.append)
     changes = [number for number, point in enumerate(points, 1) if point.startswith("before")]
     assert any("before replace" in point for point in points)
-    for number in changes if EVERY_POINT else changes[::3]:
+    for number in changes if EVERY_POINT else changes[::5]:
         folder = copied(template, tmp_path / str(number))
         with open_table(folder / "table") as opened_before:
             assert opened_before.lookup(["a"])["partition_path"].to_pylist() == ["x"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from unittest.mock import patch
 
@@ -17,7 +18,7 @@ from tests.crash.conftest import Copies
 from tests.crash.writes import BATCH, open_copy, pointed, read_rows
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt, PointedStore
-from tests.support.soak import EVERY_POINT
+from tests.support.soak import EVERY_POINT, in_ci
 from tests.support.tables import records
 
 pytestmark = [pytest.mark.crash, pytest.mark.invariant("P59")]
@@ -66,8 +67,13 @@ def drop_and_die(folder: Path, at_point: AtPoint) -> None:
         pointed(open_copy(folder), at_point).drop_index("by_ts")
 
 
-@pytest.mark.parametrize("version", [6, 9])
-@pytest.mark.parametrize("change", [create_and_die, schedule_and_die, drop_and_die])
+@pytest.mark.parametrize(
+    ("change", "version"),
+    in_ci(
+        [(create_and_die, 9), (schedule_and_die, 6), (drop_and_die, 9)],
+        of=[*product((create_and_die, schedule_and_die, drop_and_die), (6, 9))],
+    ),
+)
 def test_kill_at_changes_of_indexes(copies: Copies, copies_9: Copies, change: Change, version: int) -> None:
     """What readers find is what is there, and one command makes the index, or drops it."""
     chosen = copies_9 if version == 9 else copies

@@ -17,7 +17,7 @@ from tests.support.tables import records
 
 pytestmark = [pytest.mark.crash, pytest.mark.invariant("P53"), pytest.mark.invariant("P54")]
 
-_STRIDE = 1 if EVERY_POINT else 11
+_STRIDE = 1 if EVERY_POINT else 23
 _PARTITIONS = ("files", "column_stats")
 
 Change = Callable[[Path, AtPoint], None]

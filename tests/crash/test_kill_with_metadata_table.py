@@ -98,7 +98,7 @@ def test_kill_at_each_change_beside_metadata(template: Path, tmp_path: Path, ope
     before, after = _ids(template), _ids(whole)
     first = next(number for number, point in enumerate(points, 1) if METADATA_FOLDER in point)
     numbers = [n for n, point in enumerate(points, 1) if n >= first and point.startswith("before")]
-    some = {*numbers[::24], numbers[-1]}
+    some = {*numbers[::48], numbers[-1]}
     chosen = [n for n in numbers if EVERY_POINT or n in some or _is_decisive(points[n - 1])]
     outcomes = []
     for number in chosen:
@@ -136,7 +136,7 @@ def test_kill_while_finishing_killed_rollback(template: Path, tmp_path: Path) ->
     points: list[str] = []
     _roll_back(pointed(_opened(copy("whole")), points.append))
     logs = [number for number, point in enumerate(points, 1) if "before publish" in point and ".log." in point]
-    for number in count(1, 1 if EVERY_POINT else 60):
+    for number in count(1, 1 if EVERY_POINT else 90):
         table = copy(str(number))
         assert was_killed(_do_and_die, table, "rollback", KillAt(logs[len(logs) // 2]))
         killed = was_killed(_delete_and_die, table, KillAt(number))

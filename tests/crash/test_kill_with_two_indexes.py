@@ -68,7 +68,7 @@ def test_kill_at_file_and_store_changes(leased_copies: Copies) -> None:
     assert read_rows(open_copy(folder)) == AFTER["upsert"]
     before = [number for number, point in enumerate(points, 1) if point.startswith("before")]
     outcomes = []
-    for number, follow_up in zip(before[:: 1 if EVERY_POINT else 5], FOLLOW_UPS * len(before), strict=False):
+    for number, follow_up in zip(before[:: 1 if EVERY_POINT else 9], FOLLOW_UPS * len(before), strict=False):
         folder = leased_copies.make()
         assert was_killed(write_and_die_at_point, folder, "upsert", KillAt(number)), points[number - 1]
         try:

@@ -18,6 +18,7 @@ from rli.locations import LOCATION_SCHEMA
 from rli.table.table import opened_table
 from rli.view import paths
 from rli.view.snapshot import Snapshot
+from tests.support.soak import cases
 from tests.support.tables import forget_the_journal, records
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def as_set(locations: pa.Table | None) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("index", ["global-simple:", "simple:"])
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(CHANGES, min_size=1, max_size=6))
 def test_copy_follows_to_any_later_state(tmp_path: Path, index: str, changes: Sequence[tuple[str, object]]) -> None:
     table = create(tmp_path / "t", index)

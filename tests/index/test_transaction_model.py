@@ -184,6 +184,6 @@ class LmdbMachine(TransactionMachine):
 
 
 TestMemory = MemoryMachine.TestCase
-TestMemory.settings = settings(max_examples=cases(20), stateful_step_count=30)
+TestMemory.settings = settings(max_examples=cases(12), stateful_step_count=30)
 TestLmdb = LmdbMachine.TestCase
-TestLmdb.settings = settings(max_examples=cases(5), stateful_step_count=15)
+TestLmdb.settings = settings(max_examples=cases(3), stateful_step_count=15)

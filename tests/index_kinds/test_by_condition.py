@@ -72,7 +72,7 @@ STEPS = st.lists(
 
 @every_kind
 def test_exactly_the_matching_records(kind: Kind) -> None:
-    @settings(max_examples=cases(8), deadline=None)
+    @settings(max_examples=cases(5), deadline=None)
     @given(steps=STEPS)
     def check(steps: list[object]) -> None:
         with TemporaryDirectory(prefix="rli-where-") as folder, kind.create(Path(folder), small_file_size=0) as table:

@@ -39,7 +39,7 @@ def duplicates_in(rows: Sequence[Version], scope: Scope) -> int:
 @every_kind
 @pytest.mark.parametrize("on_change", OnPartitionChange)
 def test_counts_of_records_add_up(kind: Kind, on_change: OnPartitionChange) -> None:
-    @settings(max_examples=cases(4), deadline=None)
+    @settings(max_examples=cases(3), deadline=None)
     @given(batches=st.lists(st.tuples(st.booleans(), ROWS), min_size=1, max_size=3))
     def check(batches: list[tuple[bool, list[Version]]]) -> None:
         with TemporaryDirectory(prefix="rli-counts-") as folder, kind.create(Path(folder)) as table:
@@ -62,7 +62,7 @@ def test_counts_of_records_add_up(kind: Kind, on_change: OnPartitionChange) -> N
 
 
 @every_kind
-@settings(max_examples=cases(5), deadline=None)
+@settings(max_examples=cases(3), deadline=None)
 @given(rows=ROWS, keys=st.lists(st.sampled_from([*KEYS, "nobody"]), min_size=1, max_size=8))
 def test_counts_of_deletes_add_up(kind: Kind, rows: list[Version], keys: list[str]) -> None:
     with TemporaryDirectory(prefix="rli-counts-") as folder, kind.create(Path(folder)) as table:

@@ -39,7 +39,7 @@ CHANGES = st.lists(
 
 @every_kind
 def test_the_newest_change_counts(kind: Kind) -> None:
-    @settings(max_examples=cases(8), deadline=None)
+    @settings(max_examples=cases(5), deadline=None)
     @given(batches=st.lists(st.tuples(st.sampled_from([*FORMS]), CHANGES), min_size=1, max_size=4))
     def check(batches: list[tuple[str, list[Change]]]) -> None:
         model = MergeModel(kind.scope)
@@ -64,7 +64,7 @@ def test_conditions_decide_on_stored_records(kind: Kind) -> None:
     def holds(change: Change, stored: Stored) -> bool:
         return (change.v or 0) > (stored[2] or 0) or (stored[0] == "z" and change.ts < 6)
 
-    @settings(max_examples=cases(8), deadline=None)
+    @settings(max_examples=cases(5), deadline=None)
     @given(batches=st.lists(st.tuples(st.sampled_from([*FORMS]), CHANGES), min_size=1, max_size=5))
     def check(batches: list[tuple[str, list[Change]]]) -> None:
         model = MergeModel(kind.scope)
@@ -112,7 +112,7 @@ def test_changed_keys_leave_nothing_behind(kind: Kind, tmp_path: Path) -> None:
 
 
 @every_kind
-@pytest.mark.parametrize("seed", range(cases(2)))
+@pytest.mark.parametrize("seed", range(cases(1)))
 def test_tables_follow_their_source(kind: Kind, tmp_path: Path, seed: int) -> None:
     """A database whose rows change their keys and partitions; its events come late, twice and in any order."""
     chance = random.Random(f"{kind}{seed}")

@@ -123,4 +123,4 @@ def test_every_index_kind_keeps_promises(name: str) -> None:
     class Machine(KindMachine):
         kind = (ALL_KINDS | MERGE_ON_READ)[name]
 
-    run_state_machine_as_test(Machine, settings=settings(max_examples=cases(5), stateful_step_count=10, deadline=None))
+    run_state_machine_as_test(Machine, settings=settings(max_examples=cases(3), stateful_step_count=10, deadline=None))

@@ -59,7 +59,7 @@ STEPS = st.lists(
 
 @every_kind
 def test_partitions_hold_what_was_written(kind: Kind) -> None:
-    @settings(max_examples=cases(8), deadline=None)
+    @settings(max_examples=cases(5), deadline=None)
     @given(steps=STEPS)
     def check(steps: list[tuple[object, ...]]) -> None:
         with TemporaryDirectory(prefix="rli-over-") as folder, kind.create(Path(folder), small_file_size=0) as table:

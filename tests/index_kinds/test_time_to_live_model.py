@@ -228,4 +228,4 @@ def test_key_is_known_for_its_lifetime(kind: Kind, monkeypatch: pytest.MonkeyPat
         began = datetime.now(UTC)
 
     Machine.kind, Machine.clock = kind, shifted_clock(monkeypatch)
-    run_state_machine_as_test(Machine, settings=settings(max_examples=cases(6), stateful_step_count=12, deadline=None))
+    run_state_machine_as_test(Machine, settings=settings(max_examples=cases(4), stateful_step_count=12, deadline=None))

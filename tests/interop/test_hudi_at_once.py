@@ -18,7 +18,7 @@ from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import NEWEST, newest_only
 from tests.support.object_store import running_object_store
 from tests.support.s3a import place_in_s3
-from tests.support.soak import EVERY_POINT, cases
+from tests.support.soak import cases
 from tests.support.zookeeper import running_zookeeper
 
 pytestmark = [
@@ -151,8 +151,7 @@ def test_nothing_is_lost_or_doubled(engine: HudiEngine, tmp_path: Path) -> None:
     run_scene(Scene(), [engine], tmp_path, cases(WRITES_OF_HUDI), float("inf"))
 
 
-@pytest.mark.skip_allowed("minutes for each scene: in `make soak` alone, while CI has the test above")
-@pytest.mark.skipif(not EVERY_POINT, reason="takes minutes, in `make soak` alone")
+@pytest.mark.soak
 @pytest.mark.parametrize("scene", SCENES)
 def test_deaths_lose_nothing(scene: str, tmp_path: Path) -> None:
     with ExitStack() as stack:

@@ -33,7 +33,7 @@ def require_compacted(engine: HudiEngine, path: Path, expected: list[tuple[str, 
     assert table.compact(dry_run=True).file_groups == 0
 
 
-@with_hudi("1.2.0", "0.15.0", in_soak=("1.0.2",))
+@with_hudi("1.2.0", in_soak=("1.0.2", "0.15.0"))
 def test_either_engine_carries_plans_out(engine: HudiEngine, tmp_path: Path) -> None:
     path = tmp_path / "trips"
     given = options(engine, metadata=has_metadata(engine))

@@ -50,6 +50,7 @@ def test_hudi_reads_types_that_have_grown(engine: HudiEngine, grown: rli.Table) 
     assert _rows(engine.read(grown.location, settings=PLAIN)) == EXPECTED
 
 
+@newest_only
 def test_hudi_reads_grown_columns_vectorized(engine: HudiEngine, tmp_path: Path) -> None:
     table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", index=f"lmdb://{tmp_path / 'index'}")
     table.upsert(narrow(["a"]).drop_columns(NESTED_NUMBERS))

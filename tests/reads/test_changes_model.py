@@ -144,4 +144,4 @@ class ChangesMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize("kind", in_ci([*KINDS, *WITH_LOGS], of=ALL_KINDS | MERGE_ON_READ))
 def test_replayed_changes_give_the_table(kind: str) -> None:
     machine = type("Machine", (ChangesMachine,), {"kind": (ALL_KINDS | MERGE_ON_READ)[kind]})
-    run_state_machine_as_test(machine, settings=settings(max_examples=cases(4), stateful_step_count=12, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=cases(2), stateful_step_count=12, deadline=None))

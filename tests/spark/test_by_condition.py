@@ -12,6 +12,7 @@ import rli_spark
 from rli import InvalidInputError, SchemaError, Step
 from tests.support.index_kinds import stored_rows
 from tests.support.lanes import first_on_every_spark
+from tests.support.soak import in_ci
 from tests.support.steps import Once
 from tests.support.table_model import Version
 from tests.support.tables import check_stored, records
@@ -31,7 +32,7 @@ def filled(folder: Path, name: str, index: str) -> rli.Table:
 INDEXES = ["lmdb://{folder}", "simple:", "global-bloom:", "bucket:?buckets=3"]
 
 
-@pytest.mark.parametrize("index", first_on_every_spark(INDEXES))
+@pytest.mark.parametrize("index", first_on_every_spark(in_ci([INDEXES[0], "global-bloom:"], of=INDEXES)))
 def test_same_as_in_plain_python(spark: SparkSession, tmp_path: Path, index: str) -> None:
     with filled(tmp_path, "local", index) as local, filled(tmp_path, "spark", index) as table:
         where = "city != 'z' and (v * 2 > 80 or id like 'k1_')"

@@ -34,6 +34,7 @@ def test_upsert_writes_once_despite_lost_executors(cluster: OrderedProcess, case
     assert cluster.order("upsert", case=case) == EXACTLY_ONCE
 
 
+@pytest.mark.soak
 @pytest.mark.invariant("P19")
 def test_upsert_in_files_survives_losses(cluster: OrderedProcess) -> None:
     assert cluster.order("upsert_in_files") == EXACTLY_ONCE
@@ -44,6 +45,7 @@ def test_load_survives_lost_executors(cluster: OrderedProcess) -> None:
     assert cluster.order("load") == {**EXACTLY_ONCE, "counts": [ROWS, 0, 0, 0]}
 
 
+@pytest.mark.soak
 def test_delete_survives_lost_executors(cluster: OrderedProcess) -> None:
     assert cluster.order("delete") == {"requested": ROWS, "agrees": True}
 

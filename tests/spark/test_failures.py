@@ -16,11 +16,10 @@ import pyarrow as pa
 import pytest
 
 import rli
-from tests.support.lanes import first_on_every_spark
 from tests.support.spark import REPOSITORY
 from tests.support.tables import check_stored, stray_files
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.slow]
 
 _ROWS = 4_000
 
@@ -64,9 +63,13 @@ def job_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Scenarios], Jo
 
 @pytest.mark.parametrize(
     ("scenarios", "scenario"),
-    first_on_every_spark(
-        [(scenarios, scenario) for scenarios in APPLICATIONS for scenario in scenarios if scenario != "driver-dies"], 2
-    ),
+    # In CI, test_executor_losses has dead executors.
+    [
+        pytest.param(scenarios, scenario, marks=[pytest.mark.soak] if scenario == "executors-die-at-work" else [])
+        for scenarios in APPLICATIONS
+        for scenario in scenarios
+        if scenario != "driver-dies"
+    ],
 )
 def test_nothing_is_written_or_indexed_twice(
     job_of: Callable[[Scenarios], Job], scenarios: Scenarios, scenario: str

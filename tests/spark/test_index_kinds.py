@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 BUCKETS = "bucket:?buckets=3"
 IN_STORE = "lmdb://{folder}?scope=partition"
 INDEXES = ["global-simple:", BUCKETS, "simple:", "bloom:", "global-bloom:", IN_STORE]
-FEW = ["global-simple:", BUCKETS, "global-bloom:", IN_STORE]
+FEW = [BUCKETS, "global-bloom:", IN_STORE]
 GLOBAL_KINDS = {"global-simple:", "global-bloom:"}
 COLUMNS = "id string, city string, ts long, v double"
 Row = tuple[str, str, int, float]

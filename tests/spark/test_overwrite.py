@@ -12,6 +12,7 @@ import rli_spark
 from rli import ConflictError, InvalidInputError, PartitionChangeError, Step, TransactionMismatchError
 from tests.support.index_kinds import stored_rows
 from tests.support.lanes import first_on_every_spark
+from tests.support.soak import in_ci
 from tests.support.steps import Once
 from tests.support.table_model import Version
 from tests.support.tables import check_stored, records
@@ -19,6 +20,7 @@ from tests.support.tables import check_stored, records
 pytestmark = [pytest.mark.spark, pytest.mark.invariant("P51")]
 
 ROWS: list[Version] = [(f"k{n}", "xyz"[n % 3], n % 5, float(n)) for n in range(60)]
+INDEXES = ["lmdb://{folder}", "simple:", "bucket:?buckets=3"]
 AGAIN: list[Version] = [(f"k{n}", "x", 0, -1.0) for n in range(10)] + [("n", "x", 1, 1.0)]
 
 
@@ -40,7 +42,7 @@ def told(done: rli.CommitResult) -> tuple[int, ...]:
     return done.inserted, done.updated, done.moved, done.deleted, done.unchanged, done.files_rewritten
 
 
-@pytest.mark.parametrize("index", first_on_every_spark(["lmdb://{folder}", "simple:", "bucket:?buckets=3"]))
+@pytest.mark.parametrize("index", first_on_every_spark(in_ci(INDEXES[:2], of=INDEXES)))
 def test_same_as_in_plain_python(spark: SparkSession, tmp_path: Path, index: str) -> None:
     with filled(tmp_path, "local", index) as local, filled(tmp_path, "spark", index) as table:
         expected, done = (

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from rli_spark.planning.parallelism import Parallelism
 from rli_spark.planning.resources import SMALL_WRITE_BYTES, resources_of, size_of_results
 from rli_spark.requests.request_parts import Parts
 from rli_spark.requests.small_frames import rows_of_small
+from tests.support.soak import in_ci
 from tests.support.spark import REPOSITORY, small_writes
 from tests.support.spark_writes import delete_within, upsert_within
 from tests.support.tables import assert_nothing_left_over, records, rows_of
@@ -177,19 +179,27 @@ def test_each_task_brings_its_share(spark: SparkSession, most: int, each: int, r
     )
 
 
+WIDE = [
+    ("if(id % 2 = 0, null, array(repeat('x', 100)))", True),
+    ("repeat('x', 1500)", False),
+    ("map('k', array(named_struct('a', 1, 'b', repeat('x', 1500))))", False),
+    ("if(id < 999, '', repeat('x', 1500))", False),
+]
+
+
 @pytest.mark.parametrize(
     ("column", "comes"),
-    [
-        ("repeat('x', 100)", True),
-        ("if(id % 2 = 0, null, array(repeat('x', 100)))", True),
-        ("repeat('x', 1500)", False),
-        ("cast(repeat('x', 1500) AS binary)", False),
-        ("array(repeat('x', 1500))", False),
-        ("map('k', array(named_struct('a', 1, 'b', repeat('x', 1500))))", False),
-        ("named_struct('a', repeat('x', 1500))", False),
-        ("sequence(0, 200)", False),
-        ("if(id < 999, '', repeat('x', 1500))", False),
-    ],
+    in_ci(
+        WIDE,
+        of=[
+            *WIDE,
+            ("repeat('x', 100)", True),
+            ("cast(repeat('x', 1500) AS binary)", False),
+            ("array(repeat('x', 1500))", False),
+            ("named_struct('a', repeat('x', 1500))", False),
+            ("sequence(0, 200)", False),
+        ],
+    ),
 )
 def test_unexpectedly_wide_rows_are_not_brought(spark: SparkSession, column: str, *, comes: bool) -> None:
     # Each of two tasks has 500 rows; a quarter of a megabyte may come of each.
@@ -247,8 +257,10 @@ def test_cluster_driver_reads_no_row_files(spark: SparkSession, table: rli.Table
 
 
 @pytest.mark.one_spark
-@pytest.mark.parametrize("index", ["simple:", "global-bloom:"])
-@pytest.mark.parametrize("limit", [0, 1 << 24])
+@pytest.mark.parametrize(
+    ("limit", "index"),
+    in_ci([(0, "global-bloom:"), (1 << 24, "simple:")], of=[*product((0, 1 << 24), ("simple:", "global-bloom:"))]),
+)
 def test_large_tables_are_searched_by_tasks(spark: SparkSession, tmp_path: Path, index: str, limit: int) -> None:
     limits = Limits(searched_bytes=limit)
     ours, expected = (
@@ -268,7 +280,7 @@ def test_large_tables_are_searched_by_tasks(spark: SparkSession, tmp_path: Path,
 
 
 @pytest.mark.one_spark
-@pytest.mark.parametrize("large", [0, 1, 2])
+@pytest.mark.parametrize("large", in_ci([1], of=[0, 1, 2]))
 def test_tasks_may_have_uneven_rows(spark: SparkSession, table: rli.Table, large: int) -> None:
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in (number for batch in batches for number in batch.column(0).to_pylist()):

@@ -19,12 +19,19 @@ from rli.table.table import opened_table
 from tests.support.indexes import record_index
 from tests.support.lanes import first_on_every_spark
 from tests.support.rows import sorted_rows
+from tests.support.soak import in_ci
 from tests.support.spark import small_writes
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(autouse=True, params=first_on_every_spark(["tasks", "driver"]))
+PLACES = ["tasks", "driver"]
+in_tasks = pytest.mark.parametrize("writes_in", in_ci(["tasks"], of=PLACES), indirect=True)
+in_driver = pytest.mark.parametrize("writes_in", in_ci(["driver"], of=PLACES), indirect=True)
+"""For what CI tests in one of the places."""
+
+
+@pytest.fixture(autouse=True, params=first_on_every_spark(PLACES))
 def writes_in(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """Who writes the few records of a test."""
     with small_writes(spark, 1 << 22 if request.param == "driver" else 0):
@@ -69,6 +76,7 @@ def test_greatest_ordering_value_wins(spark: SparkSession, table: rli.Table) -> 
 
 
 @pytest.mark.one_spark
+@in_tasks
 def test_equal_rows_are_deduplicated_across_partitions(spark: SparkSession, table: rli.Table) -> None:
     rows = [("a", city, 1, 1.0) for city in ("Rome", "Oslo", "Bern")]
     rli_spark.upsert(frame(spark, *rows).repartition(3), table)
@@ -94,6 +102,7 @@ def test_both_engines_make_the_same_table(spark: SparkSession, table: rli.Table,
 
 
 @pytest.mark.one_spark
+@in_driver
 def test_python_and_spark_alternate_on_table(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(arrow(("a", "Rome", 1, 1.0), ("b", "Rome", 1, 1.0)))
     rli_spark.upsert(frame(spark, ("a", "Oslo", 2, 2.0)), table)
@@ -111,6 +120,7 @@ def test_deletes_by_key_alone(spark: SparkSession, table: rli.Table) -> None:
 
 
 @pytest.mark.one_spark
+@in_driver
 def test_keep_leaves_record_in_its_partition(spark: SparkSession, table: rli.Table) -> None:
     rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
     result = rli_spark.upsert(frame(spark, ("a", "Oslo", 2, 2.0)), table, on_partition_change="keep")
@@ -128,6 +138,7 @@ BAD_RECORDS: list[tuple[tuple[Any, ...], type[rli.RliError]]] = [
 
 
 @pytest.mark.parametrize(("bad", "error"), first_on_every_spark(BAD_RECORDS))
+@in_tasks
 def test_bad_record_fails_whole_batch(
     spark: SparkSession, table: rli.Table, bad: tuple[Any, ...], error: type[rli.RliError]
 ) -> None:
@@ -140,6 +151,7 @@ def test_bad_record_fails_whole_batch(
 
 
 @pytest.mark.one_spark
+@in_driver
 def test_missing_column_fails_early(spark: SparkSession, table: rli.Table) -> None:
     rows = frame(spark, ("a", "Rome", 1, 1.0))
     for column in ("id", "city", "ts"):
@@ -148,6 +160,7 @@ def test_missing_column_fails_early(spark: SparkSession, table: rli.Table) -> No
     assert table.timeline() == ()
 
 
+@in_tasks
 def test_nested_types_and_maps_round_trip(spark: SparkSession, table: rli.Table) -> None:
     rows = spark.range(20).select(
         F.concat(F.lit("k"), F.col("id")).alias("id"),
@@ -166,6 +179,7 @@ def test_nested_types_and_maps_round_trip(spark: SparkSession, table: rli.Table)
 
 
 @pytest.mark.one_spark
+@in_tasks
 def test_added_columns_read_as_null(spark: SparkSession, table: rli.Table) -> None:
     rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
     rli_spark.upsert(frame(spark, ("b", "Oslo", 1, 1.0)).withColumn("tip", F.lit(2)), table)
@@ -188,6 +202,7 @@ def test_insert_skips_known_keys(spark: SparkSession, table: rli.Table) -> None:
 
 
 @pytest.mark.one_spark
+@in_driver
 def test_missing_columns_keep_stored_values(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(arrow(("a", "Rome", 5, 1.0), ("b", "Rome", 5, 2.0)))
     rows = [("a", "Rome", 6, 0.0), ("b", "Bern", 6, 0.0), ("c", "Bern", 6, 0.0)]
@@ -212,6 +227,7 @@ def test_small_files_fill_and_large_split(spark: SparkSession, table: rli.Table)
     assert table.verify_index().agrees
 
 
+@in_tasks
 def test_small_files_are_clustered_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     table = rli.create_table(
         tmp_path / "t", record_key="id", partition_by="city", index=f"lmdb://{tmp_path / 'i'}", small_file_size=0
@@ -229,11 +245,13 @@ def test_small_files_are_clustered_by_tasks(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.one_spark
+@in_driver
 def test_an_empty_batch_commits_nothing(spark: SparkSession, table: rli.Table) -> None:
     assert rli_spark.upsert(frame(spark), table).instant is None
     assert table.timeline() == ()
 
 
+@in_tasks
 def test_bootstrap_builds_the_same_index(spark: SparkSession, table: rli.Table) -> None:
     keys = [f"k{n}" for n in range(300)]
     rli_spark.upsert(frame(spark, *((key, f"c{len(key)}", 1, 1.0) for key in keys)), table)
@@ -246,6 +264,7 @@ def test_bootstrap_builds_the_same_index(spark: SparkSession, table: rli.Table) 
 
 
 @pytest.mark.one_spark
+@in_driver
 def test_verify_finds_missing_entries(spark: SparkSession, table: rli.Table) -> None:
     rli_spark.upsert(frame(spark, ("b", "Oslo", 1, 1.0)), table)
     rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)

@@ -16,9 +16,14 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from rli.testing.processes import FORK_SERVER
+from rli.testing.processes import FORK_SERVER, PRELOADED
 
 _DEADLINE_SECONDS: Final = 60.0
+
+# What the modules of the works import takes each process longer than most works last.
+FORK_SERVER.set_forkserver_preload(
+    [*PRELOADED, "tests.crash.conftest", "tests.concurrency.clients", "hypothesis.stateful"]
+)
 
 
 def start_child(work: Callable[..., None], *arguments: object) -> BaseProcess:
@@ -74,6 +79,7 @@ def _await_stop(child: BaseProcess) -> None:
     deadline = time.monotonic() + _DEADLINE_SECONDS
     while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
         assert time.monotonic() < deadline, "the process does not stop"
+        time.sleep(0.01)
 
 
 def pipe() -> tuple[Connection, Connection]:

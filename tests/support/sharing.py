@@ -14,14 +14,13 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 _SHARED: Final = {
-    # Its newest version, with most of the tests, for two processes: a single one would be at work when all others have ended.
-    "Hudi, second half": r"tests/interop/test_hudi_[i-z].*[\[-]1\.2\.0[\]-]",
     "Hudi": r"tests/interop/test_hudi_.*[\[-](?P<which>\d+\.\d+\.\d+)[\]-]",
     # Two halves, for two processes: without the tests of Hudi, as on PySpark 4, there is little else to run beside them.
     "Spark, first half": r"tests/(spark/(?!test_failures|test_executor_losses)test_[a-m]|docs/.*_in_spark$)",
     "Spark, second half": r"tests/(spark/test_[n-z]|crash/test_kill_of_(spark_drivers|streams))",
     "S3": r"tests/storage/",
-    "HBase": r"tests/((conformance|services)/test_hbase|(crash|services)/.*[\[-]hbase[\]-])",
+    "HBase": r"tests/((conformance|services)/test_hbase|(crash|services)/.*([\[-]hbase[\]-]|::test_.*hbase))",
+    "Redis Cluster": r"tests/(conformance/test_redis|services/test_(redis_(servers|cluster|concurrency|going_back)|table_faults|round_trips))",
 }
 """By what they share: the tests. A test that is missing here works, but may start another server."""
 

@@ -24,6 +24,7 @@ from rli.table.table import opened_table
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.paths import unpublished_file, unpublished_files
 from rli.write.engine.write_plan import FileGroupWriting, RowPlacing, WritePlan
+from tests.support.soak import cases
 from tests.support.tables import check_stored, records, rows_of
 
 _CITIES: Final = [f"city-{number}" for number in range(60)]
@@ -42,10 +43,10 @@ def values(table: Table) -> Model:
     return {row["id"]: (row["city"], row["ts"], row["v"]) for row in rows_of(table)}
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(cases(1)))
 def test_writes_equal_model_with_many_files(trips: Table, seed: int) -> None:
     chance, model = random.Random(seed), Model()
-    for _ in range(5):
+    for _ in range(3):
         batch = {
             key: (chance.choice(_CITIES), chance.randrange(9), chance.random()) for key in chance.sample(_KEYS, 250)
         }

@@ -52,7 +52,7 @@ def full(tables: dict[str, Table]) -> dict[tuple[str, Query], pa.Table]:
 
 @pytest.mark.parametrize("name", TABLES)
 @given(data=st.data())
-@settings(max_examples=cases(6), deadline=None)
+@settings(max_examples=cases(4), deadline=None)
 def test_skipping_loses_no_record(
     tables: dict[str, Table], full: dict[tuple[str, Query], pa.Table], name: str, data: st.DataObject
 ) -> None:

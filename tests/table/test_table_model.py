@@ -188,6 +188,6 @@ class LmdbMachine(TableMachine):
 
 
 TestMemory = MemoryMachine.TestCase
-TestMemory.settings = settings(max_examples=cases(15), stateful_step_count=15)
+TestMemory.settings = settings(max_examples=cases(10), stateful_step_count=15)
 TestLmdb = LmdbMachine.TestCase
-TestLmdb.settings = settings(max_examples=cases(4), stateful_step_count=12)
+TestLmdb.settings = settings(max_examples=cases(3), stateful_step_count=12)

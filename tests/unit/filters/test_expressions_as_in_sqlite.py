@@ -85,7 +85,7 @@ def truths(depth: int) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=cases(150), deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(rows=ROWS, expression=st.one_of(numbers(3), strings(3), truths(3)))
 def test_values_as_in_sqlite(rows: list[tuple[Any, ...]], expression: str) -> None:
     found = ValueExpression.of(expression, COLUMNS).of_table(table_of(rows)).to_pylist()
@@ -93,7 +93,7 @@ def test_values_as_in_sqlite(rows: list[tuple[Any, ...]], expression: str) -> No
     assert [int(value) if isinstance(value, bool) else value for value in found] == asked(rows, expression)
 
 
-@settings(max_examples=cases(150), deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(rows=ROWS, condition=truths(3))
 def test_filters_as_in_sqlite(rows: list[tuple[Any, ...]], condition: str) -> None:
     passes = Filter.of(condition, COLUMNS)
