@@ -90,7 +90,7 @@ def kill_at_changes(copies: Copies, write: str, every: int) -> None:
     do_write(pointed(open_copy(folder), points.append), write)
     assert read_rows(open_copy(folder)) == AFTER[write]
     before = [number for number, point in enumerate(points, 1) if point.startswith("before")]
-    chosen = before[::every]
+    chosen = sorted({*before[::every], before[-1]})
     outcomes = []
     for number, follow_up in zip(chosen, (FOLLOW_UPS * len(chosen)), strict=False):
         folder = copies.make()

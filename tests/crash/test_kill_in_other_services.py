@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -66,7 +67,14 @@ def test_kill_at_changes_of_restore(copies: Copies, copies_9: Copies, version: i
     assert read_rows(open_copy(once)) == AFTER["restore"]
     states = [AFTER["upsert"], BEFORE, AFTER["restore"]]
     reached = []
-    for number in _changes(points)[:: 1 if EVERY_POINT else 4]:
+    numbers = _changes(points)
+    # Before each deletion of a commit's instant, too: the table is between the commits then.
+    deletions = {
+        number
+        for number in numbers
+        if re.fullmatch(r"before delete \.hoodie/(\S*/)?\d+(_\d+)?\.commit", points[number - 1])
+    }
+    for number in numbers if EVERY_POINT else sorted({*numbers[::4], *deletions}):
         folder = Path(shutil.copytree(template, template.with_name(f"killed-{number}")))
         assert was_killed(write_and_die_at_point, folder, "restore", KillAt(number)), points[number - 1]
         table = open_copy(folder)

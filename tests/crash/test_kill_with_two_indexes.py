@@ -10,7 +10,7 @@ import pytest
 
 from rli import Step
 from tests.crash.conftest import Copies
-from tests.crash.test_kill_at_any_time import KILLS, SEED, expected, write
+from tests.crash.test_kill_at_any_time import SEED, expected, write
 from tests.crash.writes import (
     AFTER,
     STEPS_BEFORE_PUBLICATION,
@@ -28,7 +28,7 @@ from tests.crash.writes import (
 from tests.support.children import pipe, start_child, was_killed
 from tests.support.faults import KillAt
 from tests.support.leased_tables import leased_by_the_table
-from tests.support.soak import EVERY_POINT
+from tests.support.soak import EVERY_POINT, cases
 from tests.support.table_model import Rows
 from tests.support.tables import check_stored, records
 
@@ -89,7 +89,7 @@ def test_kills_of_hosts_taking_turns(tmp_path: Path) -> None:
     (tmp_path / "table").symlink_to(hosts[0].location)
     rows: Rows = {}
     done = 0
-    for number in range(KILLS // 2):
+    for number in range(cases(4)):
         place_index(tmp_path, urls[number % 2])
         receiver, sender = pipe()
         # A clean would leave no journals for the index that is away.
