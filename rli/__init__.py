@@ -1,9 +1,10 @@
 """A distributed record-level index for lakehouse tables, and tables that upsert through it."""
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
+from typing import Final as _Final
 
-from rli.advice import Advice, BatchStatistics, CommitStatistics, KindEstimate, Reach, TableStatistics
-from rli.advice.advise import advise
 from rli.errors import (
     BufferFullError,
     ConflictError,
@@ -98,6 +99,27 @@ from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexHome, In
 from rli.view.explanation import PrunedCounts, PruningStep, ScanExplanation
 from rli.view.history import HistoryEntry
 from rli.write.buffered.writer import BufferedWriter
+
+if TYPE_CHECKING:
+    from rli.advice import Advice, BatchStatistics, CommitStatistics, KindEstimate, Reach, TableStatistics
+    from rli.advice.advise import advise
+else:
+    # Few processes ask for advice, and every task of Spark imports this module.
+    _MODULES_OF_ADVICE: _Final = {
+        **dict.fromkeys(
+            ["Advice", "BatchStatistics", "CommitStatistics", "KindEstimate", "Reach", "TableStatistics"], "rli.advice"
+        ),
+        "advise": "rli.advice.advise",
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES_OF_ADVICE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(_import_module(_MODULES_OF_ADVICE[name]), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __version__ = _version("record-level-index")
 

@@ -36,3 +36,13 @@ def test_core_import_loads_no_client_library(module: str) -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     clients = {"lmdb", "happybase", "thriftpy2", "pyspark", "py4j", "pandas", "typer", "rich"}
     assert not (clients | {"rli_lmdb", "rli_hbase", "rli_spark"}) & set(loaded)
+
+
+def test_advice_is_loaded_when_asked() -> None:
+    program = (
+        "import sys, rli\n"
+        "assert 'rli.advice' not in sys.modules and 'advise' in dir(rli)\n"
+        "from rli import *\n"
+        "assert advise is rli.advise is sys.modules['rli.advice.advise'].advise and Advice is rli.Advice"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
