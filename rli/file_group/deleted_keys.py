@@ -14,7 +14,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from threading import Lock
+from operator import attrgetter
 from typing import Final, Self, TypeAlias
 
 import numpy as np
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from rli.byte_cache import ByteCache
 from rli.codec.scoped_keys import joined
 from rli.errors import CorruptTableError, SchemaError
 from rli.file_group.merge import newest_records
@@ -284,7 +285,7 @@ def _rows_of(storage: Storage, file: DeletedKeysFile, sought: pa.Array) -> pa.Ta
         if merged is None:
             raise _damaged(file, error) from error
         return _rows_of(storage, merged, sought)
-    _REMEMBERED.put(key, rows)
+    _REMEMBERED.keep(key, rows)
     return rows
 
 
@@ -350,24 +351,5 @@ def _true(values: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
     return true
 
 
-class _Remembered:
-    """The content of files, which never change, up to a size in memory. Threads may share it."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._tables: dict[object, pa.Table] = {}
-        self._room, self._most = most_bytes, most_bytes
-        self._lock = Lock()
-
-    def get(self, key: object) -> pa.Table | None:
-        return self._tables.get(key)
-
-    def put(self, key: object, table: pa.Table) -> None:
-        with self._lock:
-            self._room -= table.nbytes
-            if self._room < 0:
-                self._tables.clear()
-                self._room = self._most - table.nbytes
-            self._tables[key] = table
-
-
-_REMEMBERED: Final = _Remembered(_REMEMBERED_BYTES)
+_REMEMBERED: Final = ByteCache[pa.Table](_REMEMBERED_BYTES, attrgetter("nbytes"))
+"""The content of files, which never change."""

@@ -6,16 +6,14 @@ identify a footer, because another engine may write a file again that was rolled
 
 from __future__ import annotations
 
-import os
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
-from threading import Lock
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rli.byte_cache import ByteCache
 from rli.hudi.key_hashes import StoredHashes
 from rli.hudi.page_cuts import PageCuts
 from rli.storage import FileVersion, Storage
@@ -69,48 +67,24 @@ class KeptFooters:
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._kept: OrderedDict[Hashable, tuple[FileVersion, KeptFooter]] = OrderedDict()
-        self._lock = Lock()
-
-    def forget_after_fork(self) -> None:
-        """A thread of the parent may have had the lock, and never gives it back here."""
-        self._lock = Lock()
-        self._kept, self._bytes = OrderedDict(), 0
+        self._kept = ByteCache[tuple[FileVersion, KeptFooter]](most_bytes, _memory_of)
 
     def get(self, storage: Storage, path: str, version: FileVersion) -> KeptFooter | None:
-        """The footer of a version of a file, if it is kept; that of another version is forgotten."""
-        name = _name(storage, path)
-        with self._lock:
-            kept_version, footer = self._kept.get(name, (None, None))
-            if footer is not None and kept_version == version:
-                self._kept.move_to_end(name)
-                return footer
-            self._forget(name)
-        return None
+        """The footer of a version of a file, if it is kept."""
+        kept_version, footer = self._kept.get(_name(storage, path)) or (None, None)
+        return footer if kept_version == version else None
 
     def keep(self, storage: Storage, path: str, version: FileVersion, footer: KeptFooter) -> None:
-        """Keep a footer for the next reader; those that were not needed for the longest time make room."""
-        name = _name(storage, path)
-        with self._lock:
-            self._forget(name)
-            self._kept[name] = version, footer
-            self._bytes += footer.memory
-            while self._bytes > self._most_bytes:
-                self._forget(next(iter(self._kept)))
+        """Keep a footer for the next reader, in the place of that of another version."""
+        self._kept.keep(_name(storage, path), (version, footer))
 
-    def _forget(self, name: Hashable) -> None:
-        """Called with the lock held."""
-        found = self._kept.pop(name, None)
-        if found is not None:
-            self._bytes -= found[1].memory
+
+def _memory_of(kept: tuple[FileVersion, KeptFooter]) -> int:
+    return kept[1].memory
 
 
 FOOTERS: Final = KeptFooters()
 """The footers that this process keeps."""
-
-os.register_at_fork(after_in_child=FOOTERS.forget_after_fork)
 
 
 def _name(storage: Storage, path: str) -> Hashable:

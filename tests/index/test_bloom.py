@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import rli
 from rli.hudi.base_file_reader import BaseFileReader
 from rli.hudi.bloom_filter import BloomFilter, HashedKeys
-from rli.index.bloom.key_statistics import FooterStatistics, KeyStatistics, StatisticsCache
+from rli.index.bloom.key_statistics import FooterStatistics, KeyStatistics, statistics_cache
 from rli.index.bloom.sought_keys import SoughtKeys
 from rli.index.bloom.table_index import BloomIndex
 from rli.model import Step
@@ -300,7 +300,7 @@ def test_cached_statistics_are_bounded_and_local(tmp_path: Path) -> None:
 
             return statistics.of(file_slice, opened)
 
-    statistics = FooterStatistics(StatisticsCache(3 * ask(FooterStatistics(StatisticsCache()), "p0").nbytes))
+    statistics = FooterStatistics(statistics_cache(3 * ask(FooterStatistics(statistics_cache()), "p0").nbytes))
     reads.clear()
     for path in ("p0", "p1", "p2", "p0", "p3", "p0", "p1"):
         assert ask(statistics, path).key_range == (f"{path[1]}000", f"{path[1]}099")

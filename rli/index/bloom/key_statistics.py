@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from operator import attrgetter
 from typing import Final, Protocol, TypeAlias
 
+from rli.byte_cache import ByteCache
 from rli.hudi.bloom_filter import BloomFilter
 from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
@@ -69,39 +69,17 @@ class KeyStatisticsSource(Protocol):
         """
 
 
-class StatisticsCache:
-    """Statistics that were asked for last: a base file never changes. Threads may use it at the same time. Pickled empty.
+StatisticsCache: TypeAlias = ByteCache[KeyStatistics]
+"""Statistics that were asked for last, by path: a base file never changes."""
+
+
+def statistics_cache(most_bytes: int = _KEPT_BYTES) -> StatisticsCache:
+    """Keeps statistics, at first none.
 
     Args:
-        kept_bytes: of the statistics, at most.
+        most_bytes: of the statistics, at most.
     """
-
-    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
-        self._kept_bytes = kept_bytes
-        self._kept: OrderedDict[str, KeyStatistics] = OrderedDict()
-        self._bytes = 0
-        self._lock = Lock()
-
-    def get(self, path: str) -> KeyStatistics | None:
-        """The statistics of a base file; None if they are not kept."""
-        with self._lock:
-            if path in self._kept:
-                self._kept.move_to_end(path)
-            return self._kept.get(path)
-
-    def keep(self, path: str, statistics: KeyStatistics) -> None:
-        """Keep the statistics of a base file, and forget those that were not asked for longest."""
-        with self._lock:
-            if path in self._kept:
-                return
-            self._kept[path] = statistics
-            self._bytes += statistics.nbytes
-            while self._bytes > self._kept_bytes:
-                _, forgotten = self._kept.popitem(last=False)
-                self._bytes -= forgotten.nbytes
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return StatisticsCache, (self._kept_bytes,)
+    return ByteCache(most_bytes, attrgetter("nbytes"))
 
 
 class FooterStatistics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rli.index.bloom.key_statistics import FooterStatistics, StatisticsCache
+from rli.index.bloom.key_statistics import FooterStatistics, statistics_cache
 from rli.index.bloom.locator import BloomLocator
 from rli.index.bloom.metadata_statistics import MetadataStatistics, has_statistics
 from rli.index.reports import Scope
@@ -30,8 +30,8 @@ class BloomIndex(TableFilesIndex):
 
     def __init__(self, table: TableDefinition, scope: Scope) -> None:
         super().__init__(table, scope)
-        self._footers = FooterStatistics(StatisticsCache())
-        self._ranges = StatisticsCache(_RANGES_BYTES)
+        self._footers = FooterStatistics(statistics_cache())
+        self._ranges = statistics_cache(_RANGES_BYTES)
 
     def locator_of(self, snapshot: Snapshot) -> BloomLocator:
         if not has_statistics(snapshot.table.properties.metadata_partitions):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rli.byte_cache import ByteCache
+
 _BYTES_OF_BLOCKS: Final = 64 << 20
 _BYTES_OF_SLICES: Final = 32 << 20
 _BYTES_BESIDE: Final = 512
 """Bytes of an entry's key and of its place among the others."""
-
-Value = TypeVar("Value", bound="Changes | MergedRows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,37 +78,8 @@ class MergedRows:
         return kept
 
 
-class Remembered(Generic[Value]):
-    """The values that were asked for last, up to an amount of memory. Threads may use it at the same time.
-
-    Args:
-        most_bytes: of the values, at most.
-    """
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        self._kept: OrderedDict[Hashable, Value] = OrderedDict()
-        self._bytes = 0
-        self._lock = Lock()
-
-    def get(self, key: Hashable) -> Value | None:
-        """A value; None if it is not kept."""
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
-
-    def keep(self, key: Hashable, value: Value) -> None:
-        """Keep a value, unless it alone is too large. The values that were unused for the longest time make room."""
-        size = value.nbytes + _BYTES_BESIDE
-        with self._lock:
-            if key in self._kept or size > self._most_bytes:
-                return
-            self._kept[key] = value
-            self._bytes += size
-            while self._bytes > self._most_bytes:
-                _, forgotten = self._kept.popitem(last=False)
-                self._bytes -= forgotten.nbytes + _BYTES_BESIDE
+def _bytes_of(value: Changes | MergedRows) -> int:
+    return value.nbytes + _BYTES_BESIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +91,8 @@ class KnownMerges:
         slices: the records of each slice.
     """
 
-    blocks: Remembered[Changes] = field(default_factory=lambda: Remembered(_BYTES_OF_BLOCKS))
-    slices: Remembered[MergedRows] = field(default_factory=lambda: Remembered(_BYTES_OF_SLICES))
+    blocks: ByteCache[Changes] = field(default_factory=lambda: ByteCache(_BYTES_OF_BLOCKS, _bytes_of))
+    slices: ByteCache[MergedRows] = field(default_factory=lambda: ByteCache(_BYTES_OF_SLICES, _bytes_of))
 
 
 OF_PROCESS: Final = KnownMerges()

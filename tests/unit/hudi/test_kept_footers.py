@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rli.hudi.kept_footers import FOOTERS, KeptFooter, KeptFooters
+from rli.hudi.kept_footers import KeptFooter, KeptFooters
 from rli.storage import FileVersion, Storage
 
 
@@ -61,17 +60,6 @@ def test_a_file_written_in_place_differs(tmp_path: Path) -> None:
     while path.stat().st_ctime_ns == before.st_ctime_ns:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert get(footers, storage, "a") is None
-
-
-def test_a_forked_process_is_not_stuck(tmp_path: Path) -> None:
-    keep(FOOTERS, tmp_path, "a")
-    with FOOTERS._lock:  # noqa: SLF001  (as another thread may have it)
-        child = os.fork()
-        if not child:
-            signal.alarm(20)
-            found = get(FOOTERS, Storage(str(tmp_path)), "a")
-            os._exit(0 if found is None else 1)
-    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize(("groups", "columns"), [(12, 10), (1, 60), (2, 3)])

@@ -1,25 +1,10 @@
-"""Memory for what merges have learned is bounded, and serves what was asked for last."""
+"""Places of merged records."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rli.view.merging.known_merges import MergedRows, Remembered
-
-
-def rows(number: int) -> MergedRows:
-    return MergedRows(np.arange(number), np.empty(0, np.int64), ())
-
-
-def test_last_asked_values_are_kept() -> None:
-    kept = Remembered[MergedRows](3 * (rows(100).nbytes + 512))
-    for key in "abc":
-        kept.keep(key, rows(100))
-    assert kept.get("a") is not None
-    kept.keep("d", rows(100))
-    # Larger than all others together: it would drive them out.
-    kept.keep("e", rows(1_000))
-    assert [kept.get(key) is not None for key in "abcde"] == [True, False, True, True, False]
+from rli.view.merging.known_merges import MergedRows
 
 
 def test_places_in_base_files() -> None:
