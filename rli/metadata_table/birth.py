@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,15 +19,22 @@ from rli.errors import InvalidInputError
 from rli.hudi.file_names import LogFileName
 from rli.hudi.java_properties import format_properties
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
+from rli.hudi.metadata.metadata_files import metadata_layout
+from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.table_properties import metadata_table_properties
 from rli.hudi.properties import PROPERTIES_PATH
 from rli.hudi.timeline.commit_metadata import BULK_INSERT, CommitMetadata, WriteStat
-from rli.hudi.timeline.instant import Action
+from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.layouts import TimelineLayout
+from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.metadata_table.cell_sorter import CellSorter
 from rli.metadata_table.initial_records import InitialRecords
 from rli.metadata_table.new_files import NewFiles
 from rli.view.file_slices import PARTITION_METADATA
+
+_FIRST_INSTANT: Final = "0" * 17
+_FIRST_INSTANT_OF_LAYOUT_1: Final = "0" * 14
+_FIRST_SUFFIX: Final = 10
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,24 @@ class Birth:
     new: NewFiles
     completion_time: str
     is_first: bool
+
+    @classmethod
+    def of(cls, records: InitialRecords, kinds: Sequence[str], folder: str) -> Self:
+        """A birth that begins now.
+
+        Args:
+            records: what the partitions hold.
+            kinds: the new partitions; with ``files`` the metadata table itself is new.
+            folder: for the files, relative to the table; nobody else uses it.
+        """
+        table, data = records.snapshot.table, records.snapshot.timeline
+        metadata = load_timeline(table.storage, metadata_layout(table.timeline_layout))
+        used = max(data.latest_time or "", metadata.latest_time or "")
+        now = new_instant_time(table.now(), used or None)
+        is_first = PartitionKind.FILES in kinds
+        instant = _first_instant(data) if is_first else _instant_of_birth(data, metadata, now)
+        new = NewFiles(table, folder, instant, now)
+        return cls(records, kinds, new, new_instant_time(table.now(), now), is_first)
 
     def write(self, layout: TimelineLayout, on_file: Callable[[], None] = lambda: None) -> list[str]:
         """Write the files.
@@ -120,3 +146,25 @@ def unrepeated(batches: Iterable[pa.RecordBatch], kind: str) -> Iterator[pa.Reco
             )
         last = keys[-1].as_py()
         yield batch
+
+
+def _first_instant(data: Timeline) -> str:
+    """Before all instants of the table: its commits stand above the base files."""
+    if data.layout.keeps_completion_times:
+        return _FIRST_INSTANT
+    last = max((instant.time for instant in data.completed_writes), default=_FIRST_INSTANT_OF_LAYOUT_1)
+    return f"{last}{_FIRST_SUFFIX:03d}"
+
+
+def _instant_of_birth(data: Timeline, metadata: Timeline, now: str) -> str:
+    """For a partition that joins others: above what is there, and the last completion of the table if that will do.
+
+    A later one would be taken for that of a commit which the reader of a state of the table does not know yet. The instant of a
+    pending write is that of its own deltacommit: a write that is given up would take the partition with it.
+    """
+    if data.layout.keeps_completion_times:
+        last = max((instant.completion_time or "" for instant in data.completed), default="")
+        return last if last > (metadata.latest_time or "") else now
+    last = max((instant.time for instant in data.completed_writes), default=_FIRST_INSTANT_OF_LAYOUT_1)
+    taken = {instant.time for instant in metadata.instants}
+    return next(f"{last}{n:03d}" for n in range(_FIRST_SUFFIX, 1000) if f"{last}{n:03d}" not in taken)

@@ -1,16 +1,16 @@
 """The records of new partitions of the metadata table, from the folders, footers and keys of its table.
 
 Records are cells, and those of each file group are sorted apart. Memory holds the names of all files, the statistics of
-the files of one partition of the table, and what ``CellSorter`` keeps.
+the files of some partitions of the table, and what ``CellSorter`` keeps. Tasks of an engine may read footers and keys.
 """
 
 from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import pyarrow as pa
@@ -38,7 +38,9 @@ from rli.metadata_table.expression_entries import kept_expressions
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.metadata_table.partition_statistics import merged_over_files
 from rli.metadata_table.secondary_entries import SecondaryEntries
-from rli.tasks import InThreads
+from rli.metadata_table.slice_keys import KeysReadByTasks, KeysReadHere, SliceKeys
+from rli.storage import Storage
+from rli.tasks import InThreads, TaskRunner, lots_of
 from rli.view.file_slices import FileSlice, may_count
 from rli.view.snapshot import Snapshot
 
@@ -48,6 +50,10 @@ _GROUPS: Final[Mapping[str, int]] = {
     PartitionKind.PARTITION_STATS: 1,
     PartitionKind.BLOOM_FILTERS: 4,
 }
+_FOOTERS_AT_ONCE: Final = 512
+"""Of partitions that are small; those of a large one are read together, too."""
+
+_KEYS_FOLDER: Final = "keys"
 _GROUPS_OF_EXPRESSION: Final = 2
 """File groups of a new partition, as Hudi makes by default."""
 
@@ -72,6 +78,8 @@ class InitialRecords:
         is_index_partitioned: whether each partition of the table has file groups of its own in the record index.
         secondary: partition of a secondary index → the column that it is of.
         definitions: of indexes on expressions, by their partitions.
+        tasks: of an engine, which read footers and record keys; None to read them in this process.
+        folder: relative to the table, for what the tasks read; nobody else uses it.
     """
 
     snapshot: Snapshot
@@ -79,6 +87,8 @@ class InitialRecords:
     is_index_partitioned: bool = False
     secondary: Mapping[str, str] = field(default_factory=dict)
     definitions: Mapping[str, IndexDefinition] = field(default_factory=dict)
+    tasks: TaskRunner | None = None
+    folder: str = ""
 
     def add_to(self, sorters: Mapping[str, CellSorter], on_file: Callable[[], None] = lambda: None) -> None:
         """Give the cells of some partitions to their sorters, by the ids of file groups.
@@ -94,8 +104,10 @@ class InitialRecords:
         if PartitionKind.FILES in sorters:
             self._add(sorters, PartitionKind.FILES, self._lists())
         if not _FROM_FOOTERS.isdisjoint(sorters):
-            for path in sorted(self._files):
-                self._add_from_footers(path, sorters, on_file)
+            for paths in lots_of(sorted(self._files), lambda path: len(self._files[path]), _FOOTERS_AT_ONCE):
+                read = self._footers(paths)
+                for path in paths:
+                    self._add_from_footers(path, read, sorters, on_file)
         if PartitionKind.RECORD_INDEX in sorters:
             for file_slice in self._live:
                 self._add_locations(file_slice, sorters[PartitionKind.RECORD_INDEX])
@@ -135,25 +147,27 @@ class InitialRecords:
         return [*self.snapshot.slices.values()]
 
     @cached_property
+    def _keys(self) -> SliceKeys:
+        if self.tasks is None:
+            return KeysReadHere(self.snapshot)
+        return KeysReadByTasks(self.snapshot, self.tasks, posixpath.join(self.folder, _KEYS_FOLDER))
+
+    @cached_property
     def _groups_of_index(self) -> dict[str | None, int]:
         """Partition path → file groups of the record index; None stands for the whole table."""
         rows: dict[str | None, int] = defaultdict(int)
         if not self.is_index_partitioned:
             rows[None] = 0
         for file_slice in self._live:
-            with self.snapshot.reader(file_slice) as reader:
-                rows[file_slice.group.partition_path if self.is_index_partitioned else None] += reader.rows
+            path = file_slice.group.partition_path if self.is_index_partitioned else None
+            rows[path] += self._keys.rows(file_slice)
         least = 1 if self.is_index_partitioned else _LEAST_GROUPS_OF_RECORD_INDEX
         return {path: groups_of_record_index(count, least) for path, count in sorted(rows.items(), key=str)}
 
     @cached_property
     def _rows(self) -> int:
         """The records of the table."""
-        rows = 0
-        for file_slice in self._live:
-            with self.snapshot.reader(file_slice) as reader:
-                rows += reader.rows
-        return rows
+        return sum(map(self._keys.rows, self._live))
 
     def _lists(self) -> Iterator[tuple[str, MetadataRecord]]:
         partitions = {files_key(path): ListedFile(0) for path in self._files}
@@ -161,22 +175,33 @@ class InitialRecords:
         for path, files in self._files.items():
             yield files_key(path), FileList({name: ListedFile(size) for name, size in files.items()})
 
-    def _add_from_footers(self, path: str, sorters: Mapping[str, CellSorter], on_file: Callable[[], None]) -> None:
+    def _footers(self, paths: Sequence[str]) -> Mapping[str, BaseFileRecords]:
+        """What the base files of some partitions of the table tell, by their paths."""
+        files = [posixpath.join(path, name) for path in paths for name in self._files[path] if not is_log_file(name)]
+        task = partial(_read_footer, self.snapshot.table.storage, self.columns)
+        return dict((self.tasks or InThreads()).run(task, files))
+
+    def _add_from_footers(
+        self,
+        path: str,
+        read: Mapping[str, BaseFileRecords],
+        sorters: Mapping[str, CellSorter],
+        on_file: Callable[[], None],
+    ) -> None:
         """Records of the base files of one partition of the table."""
-        storage, columns = self.snapshot.table.storage, self.columns
         names = sorted(name for name in self._files[path] if not is_log_file(name))
         slices = self.snapshot.slices.of_partitions([path])
         live = {posixpath.basename(file.path) for file_slice in slices for file in file_slice.files}
         of_live: list[Mapping[str, ColumnStatistics]] = []
-        read = InThreads().run(lambda name: base_file_records(storage, posixpath.join(path, name), columns), names)
-        for name, records in zip(names, read, strict=True):
+        for name in names:
+            records = read[posixpath.join(path, name)]
             self._add_file(path, name, records, sorters)
             if name in live and records.rows:
                 of_live.append(records.statistics)
             on_file()
         # What log files say may lie outside of the bounds of base files.
         if PartitionKind.PARTITION_STATS in sorters and not any(file_slice.logs for file_slice in slices):
-            merged = merged_over_files(path, of_live, columns.names)
+            merged = merged_over_files(path, of_live, self.columns.names)
             keyed = ((partition_stats_key(column, path), found) for column, found in merged.items())
             self._add(sorters, PartitionKind.PARTITION_STATS, keyed)
 
@@ -212,7 +237,7 @@ class InitialRecords:
         location = RecordLocation(group.partition_path, group.file_id, file_slice.instant)
         owner = group.partition_path if self.is_index_partitioned else None
         ids = [file_id(kind, number, owner) for number in range(self._groups_of_index[owner])]
-        for keys in self.snapshot.record_keys(file_slice):
+        for keys in self._keys.batches(file_slice):
             try:
                 cells = location_cells(keys, [location])
             except ValueError as error:
@@ -221,6 +246,11 @@ class InitialRecords:
                     remedy="cluster the table first, so that all its files are of later instants",
                 ) from error
             _share_out(kind, cells, ids, sorter)
+
+
+def _read_footer(storage: Storage, columns: IndexedColumns, path: str) -> tuple[str, BaseFileRecords]:
+    """What one base file tells, with its path: a task."""
+    return path, base_file_records(storage, path, columns)
 
 
 def visible_files(snapshot: Snapshot) -> dict[str, dict[str, int]]:

@@ -14,28 +14,23 @@ from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_defi
 from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import PartitionKind, is_of_expression
 from rli.hudi.metadata.statistic_values import StatisticsVersion
-from rli.hudi.timeline.instant import new_instant_time
 from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.metadata_table.birth import Birth
 from rli.metadata_table.indexed_columns import IndexedColumns, names_of_columns
 from rli.metadata_table.initial_records import InitialRecords
-from rli.metadata_table.new_files import NewFiles
 from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.publication.metadata_partitions import PlannedPartitions, add_partitions, remove_partitions
 from rli.services.metadata_table import MetadataChange
 from rli.services.new_partitions import NewPartitions
 from rli.services.other_builders import require_no_other_indexer, require_no_other_writer
+from rli.tasks import TaskRunner
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 
 _FIRST_VERSION_OF_STATISTICS_2: Final = 9
-
-_FIRST_INSTANT: Final = "0" * 17
-_FIRST_INSTANT_OF_LAYOUT_1: Final = "0" * 14
-_FIRST_SUFFIX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +55,7 @@ def prepare_partitions(
     table: TableDefinition,
     folder: str,
     on_progress: Callable[[int, int], None] = lambda _, __: None,
+    tasks: TaskRunner | None = None,
 ) -> PreparedPartitions | None:
     """Build the partitions that the metadata table lacks, in a folder; None if it lacks none. No lease is needed.
 
@@ -68,6 +64,7 @@ def prepare_partitions(
         table: as it is now; its storage waits for the disk.
         folder: relative to the table; nobody else uses it.
         on_progress: told how many of how many files of the table were read.
+        tasks: of an engine, which read footers and record keys; None to read them in this process.
 
     Raises:
         ConflictError: another engine is writing.
@@ -89,8 +86,9 @@ def prepare_partitions(
     own = [made for made in definitions if made == wanted.of_column]
     secondary = {made.name: made.columns[0] for made in own if not is_of_expression(made.name)}
     expressions = {made.name: made for made in own if is_of_expression(made.name)}
-    records = InitialRecords(snapshot, columns, wanted.scope is Scope.PARTITION, secondary, expressions)
-    birth = _birth(records, kinds, folder, is_first=PartitionKind.FILES in kinds)
+    is_partitioned = wanted.scope is Scope.PARTITION
+    records = InitialRecords(snapshot, columns, is_partitioned, secondary, expressions, tasks, folder)
+    birth = Birth.of(records, kinds, folder)
     files = birth.write(table.timeline_layout, _counted(records.files_to_read(kinds), on_progress))
     plan = PlannedPartitions(
         partitions=tuple(kinds), instant=birth.new.instant, is_first=birth.is_first, files=tuple(files), source=folder
@@ -126,7 +124,10 @@ def publish_partitions(prepared: PreparedPartitions, fence: Fence) -> MetadataCh
 
 
 def enable_metadata(
-    wanted: NewPartitions, fence: Fence, on_progress: Callable[[int, int], None] = lambda _, __: None
+    wanted: NewPartitions,
+    fence: Fence,
+    on_progress: Callable[[int, int], None] = lambda _, __: None,
+    tasks: TaskRunner | None = None,
 ) -> MetadataChange:
     """Build the partitions that the metadata table lacks, and bring them into it, while nobody else writes.
 
@@ -134,13 +135,14 @@ def enable_metadata(
         wanted: the partitions.
         fence: of the caller, who holds the lease.
         on_progress: as for ``prepare_partitions``.
+        tasks: as for ``prepare_partitions``.
 
     Raises:
         RliError: as ``prepare_partitions`` and ``publish_partitions``.
     """
     table, folder = fence.table.reloaded(), paths.birth_folder(uuid4().hex)
     try:
-        prepared = prepare_partitions(wanted, table, paths.birth_files(folder), on_progress)
+        prepared = prepare_partitions(wanted, table, paths.birth_files(folder), on_progress, tasks)
         done = None if prepared is None else publish_partitions(prepared, fence)
     finally:
         table.storage.delete_folder(folder)
@@ -181,43 +183,6 @@ def _definitions(wanted: NewPartitions, snapshot: Snapshot, kinds: Collection[st
 
 def _schema(snapshot: Snapshot) -> pa.Schema:
     return snapshot.schema or pa.schema([])
-
-
-def _birth(records: InitialRecords, kinds: Sequence[str], folder: str, *, is_first: bool) -> Birth:
-    table, data = records.snapshot.table, records.snapshot.timeline
-    metadata = load_timeline(table.storage, metadata_layout(table.timeline_layout))
-    used = max(data.latest_time or "", metadata.latest_time or "")
-    now = new_instant_time(table.now(), used or None)
-    instant = _first_instant(data) if is_first else _instant_of_birth(data, metadata, now)
-    return Birth(
-        records,
-        kinds,
-        NewFiles(table, folder, instant, now),
-        completion_time=new_instant_time(table.now(), now),
-        is_first=is_first,
-    )
-
-
-def _first_instant(data: Timeline) -> str:
-    """Before all instants of the table: its commits stand above the base files."""
-    if data.layout.keeps_completion_times:
-        return _FIRST_INSTANT
-    last = max((instant.time for instant in data.completed_writes), default=_FIRST_INSTANT_OF_LAYOUT_1)
-    return f"{last}{_FIRST_SUFFIX:03d}"
-
-
-def _instant_of_birth(data: Timeline, metadata: Timeline, now: str) -> str:
-    """For a partition that joins others: above what is there, and the last completion of the table if that will do.
-
-    A later one would be taken for that of a commit which the reader of a state of the table does not know yet. The instant of a
-    pending write is that of its own deltacommit: a write that is given up would take the partition with it.
-    """
-    if data.layout.keeps_completion_times:
-        last = max((instant.completion_time or "" for instant in data.completed), default="")
-        return last if last > (metadata.latest_time or "") else now
-    last = max((instant.time for instant in data.completed_writes), default=_FIRST_INSTANT_OF_LAYOUT_1)
-    taken = {instant.time for instant in metadata.instants}
-    return next(f"{last}{n:03d}" for n in range(_FIRST_SUFFIX, 1000) if f"{last}{n:03d}" not in taken)
 
 
 def _counted(total: int, on_progress: Callable[[int, int], None]) -> Callable[[], None]:

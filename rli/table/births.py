@@ -19,6 +19,7 @@ from rli.services.metadata_births import (
 )
 from rli.services.metadata_table import MetadataChange
 from rli.services.new_partitions import NewPartitions
+from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 
 METADATA_SERVICE: Final = "metadata"
@@ -37,10 +38,12 @@ class BesideWriters:
     Attributes:
         opened: gives definition and index as they are now.
         service: holds the lease for a table service.
+        tasks: of an engine, which read footers and record keys; None to read them in this process.
     """
 
     opened: Callable[[], tuple[TableDefinition, TableIndex]]
     service: Callable[[], AbstractContextManager[tuple[TableDefinition, Fence]]]
+    tasks: TaskRunner | None = None
 
     def enable(self, wanted: NewPartitions, on_progress: OnProgress = lambda _, __: None) -> MetadataChange:
         """Build the partitions that the metadata table lacks; raises as ``MetadataOfTable.enable``.
@@ -54,7 +57,7 @@ class BesideWriters:
             if done is not None:
                 return done
         with self.service() as (_, fence):
-            return enable_metadata(wanted, fence, on_progress)
+            return enable_metadata(wanted, fence, on_progress, self.tasks)
 
     def _built(self, wanted: NewPartitions, on_progress: OnProgress) -> MetadataChange | None:
         """As ``enable``, with the lease for the last step alone; None if the table changed meanwhile."""
@@ -63,7 +66,7 @@ class BesideWriters:
         timeline = definition.load_timeline()
         with request_folder_of(definition, index) as request:
             try:
-                prepared = prepare_partitions(wanted, definition, request.path, on_progress)
+                prepared = prepare_partitions(wanted, definition, request.path, on_progress, self.tasks)
             except (CorruptTableError, InstantNotFoundError):
                 # Others may have cleaned a file away.
                 if is_unchanged(definition, timeline):

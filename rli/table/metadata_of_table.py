@@ -17,6 +17,7 @@ from rli.services.new_partitions import NewPartitions
 from rli.table.births import METADATA_SERVICE, BesideWriters, OnProgress
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
+from rli.tasks import TaskRunner
 from rli.view.snapshot import Snapshot, told_of_now
 
 _LOOKS_AGAIN: Final = 4
@@ -35,6 +36,7 @@ class MetadataOfTable:
         columns: Sequence[str] | None = None,
         timeout: float | None = None,
         on_progress: OnProgress = lambda _, __: None,
+        tasks: TaskRunner | None = None,
     ) -> MetadataChange:
         """Build partitions of the metadata table from the table's files; those that are there already stay.
 
@@ -47,6 +49,8 @@ class MetadataOfTable:
             columns: that get statistics; by default the first 32 that are not nested.
             timeout: as for ``clean``.
             on_progress: called with the number of files read so far, and of all files to read.
+            tasks: of an engine, which read the footers and record keys of the table, a file in each; by default this process does. It
+                sorts and writes what they read. ``rli_spark.enable_metadata`` gives those of Spark.
 
         Returns:
             What was added.
@@ -65,7 +69,8 @@ class MetadataOfTable:
         """
         # A text is a sequence of its letters.
         names = [partitions] if isinstance(partitions, str) else partitions
-        return build_partitions(self._opened, NewPartitions(names, self._opened.scope, columns), timeout, on_progress)
+        wanted = NewPartitions(names, self._opened.scope, columns)
+        return build_partitions(self._opened, wanted, timeout, on_progress, tasks)
 
     def disable(
         self, partitions: Sequence[str] | None = None, *, timeout: float | None = None, dry_run: bool = False
@@ -153,11 +158,15 @@ class MetadataOfTable:
 
 
 def build_partitions(
-    opened: OpenTable, wanted: NewPartitions, timeout: float | None, on_progress: OnProgress = lambda _, __: None
+    opened: OpenTable,
+    wanted: NewPartitions,
+    timeout: float | None,
+    on_progress: OnProgress = lambda _, __: None,
+    tasks: TaskRunner | None = None,
 ) -> MetadataChange:
     """Build partitions beside writers; raises as ``MetadataOfTable.enable``."""
     service = partial(opened.service, METADATA_SERVICE, patience(timeout))
-    return BesideWriters(opened.refreshed, service).enable(wanted, on_progress)
+    return BesideWriters(opened.refreshed, service, tasks).enable(wanted, on_progress)
 
 
 def status_of(snapshot: Snapshot) -> MetadataStatus:

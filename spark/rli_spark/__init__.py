@@ -22,6 +22,7 @@ from rli_spark.verbs.delete import delete
 from rli_spark.verbs.indexes import bootstrap_index, create_index, migrate_index, verify_index
 from rli_spark.verbs.insert import insert
 from rli_spark.verbs.merge import merge
+from rli_spark.verbs.metadata import enable_metadata
 from rli_spark.verbs.overwrite import drop_partitions, overwrite_partitions
 from rli_spark.verbs.stage import stage, stage_deletes
 from rli_spark.verbs.tag import tag
@@ -39,6 +40,7 @@ __all__ = [
     "delete",
     "delete_where",
     "drop_partitions",
+    "enable_metadata",
     "insert",
     "merge",
     "migrate_index",

@@ -20,6 +20,7 @@ READERS: tuple[Callable[..., Any], ...] = (
     rli_spark.cluster,
     rli_spark.bootstrap_index,
     rli_spark.verify_index,
+    rli_spark.enable_metadata,
 )
 
 
