@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
@@ -28,6 +28,7 @@ from rli.tasks import TaskRunner
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
+from rli.view.lost_files import require_all_files
 from rli.view.snapshot import Snapshot
 
 _FIRST_VERSION_OF_STATISTICS_2: Final = 9
@@ -80,6 +81,8 @@ def prepare_partitions(
     snapshot = Snapshot.now(table)
     require_no_other_writer(snapshot)
     require_no_other_indexer(snapshot, kinds)
+    # What is missing in the folders would be missing in the metadata table, too, and stay so when the file is back.
+    require_all_files(snapshot)
     definitions = _definitions(wanted, snapshot, kinds)
     known = load_index_definitions(table.storage, table.properties)
     columns = IndexedColumns.of({**known, **{made.name: made for made in definitions}}, _schema(snapshot))

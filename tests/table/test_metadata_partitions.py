@@ -8,6 +8,7 @@ import pytest
 
 from rli import (
     ConflictError,
+    CorruptTableError,
     InvalidInputError,
     PruningStep,
     SchemaError,
@@ -136,3 +137,15 @@ def test_writes_of_other_engines_delay_partitions(table: Table) -> None:
     with pytest.raises(ConflictError, match="20260101000000000"):
         table.metadata.enable(["files"])
     assert table.metadata.status().partitions == ()
+
+
+@pytest.mark.parametrize("partition", ["files", "record_index"])
+def test_lost_files_stop_the_build(table: Table, partition: str) -> None:
+    lost = max(Path(table.location, "x").glob("*.parquet"), key=lambda path: path.name.rpartition("_")[2])
+    content = lost.read_bytes()
+    lost.unlink()
+    with pytest.raises(CorruptTableError, match=lost.name):
+        table.metadata.enable([partition])
+    lost.write_bytes(content)
+    assert partition in table.metadata.enable([partition]).added
+    assert table.metadata.verify() == ()
