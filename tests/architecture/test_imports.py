@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +12,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+PACKAGES: Final = ["rli", "rli_spark", "rli_hbase", "rli_lmdb", "rli_redis"]
 MOST_IMPORTS: Final = 22
 """Of modules of its own package, by any module."""
 
@@ -20,14 +23,26 @@ def test_the_import_contracts_of_pyproject_hold() -> None:
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
-@pytest.mark.parametrize("package", ["rli", "rli_spark", "rli_hbase", "rli_lmdb", "rli_redis"])
-def test_no_module_imports_many(package: str) -> None:
+@cache
+def imports_of(package: str) -> dict[str, set[str]]:
+    """The modules that each module of a package imports from it."""
     # Not installed beside PySpark 4, where this module is collected, too.
     import grimp  # noqa: PLC0415
 
     graph = grimp.build_graph(package, cache_dir=None)
-    imports = {module: len(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
-    assert {module: count for module, count in imports.items() if count > MOST_IMPORTS} == {}
+    return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_imports_many(package: str) -> None:
+    counts = {module: len(imported) for module, imported in imports_of(package).items()}
+    assert {module: count for module, count in counts.items() if count > MOST_IMPORTS} == {}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_imports_form_a_circle(package: str) -> None:
+    # Raises CycleError, with the circle.
+    TopologicalSorter(imports_of(package)).prepare()
 
 
 @pytest.mark.parametrize("module", ["rli", "rli.testing", "rli.store.registry"])
