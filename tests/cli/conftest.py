@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from rli.cli.app import app
+from tests.support.commands import run_command
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,9 @@ def rli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rli:
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str, status: int | None = 0) -> Outcome:
-        result = CliRunner().invoke(app, list(arguments), prog_name="rli")
-        outcome = Outcome(result.exit_code, result.stdout, result.stderr)
-        assert status in {None, outcome.status}, f"{arguments}\n{outcome}\n{result.exception!r}"
+        ended = run_command(arguments)
+        outcome = Outcome(ended.status, ended.out, ended.err)
+        assert status in {None, outcome.status}, f"{arguments}\n{outcome}\n{ended.error!r}"
         return outcome
 
     return run

@@ -37,7 +37,7 @@ from tests.support.tables import records, rows_of
 pytestmark = pytest.mark.invariant("P44")
 
 KEYS: Final = ["a", "b", "c", "d", "gone", "nobody"]
-FEW_POINTS: Final = 2
+FEW_POINTS: Final = 1
 """Of the requests of a reader, others cut in before so many in CI, other ones for each operation; before each in a soak."""
 
 

@@ -25,7 +25,7 @@ def test_coarse_times_skip_nothing(object_store: ObjectStore, tmp_path: Path) ->
         storage_options=object_store.options,
     )
     reader, by_times = ChangeReader(), ChangeReader()
-    for number in range(6):
+    for number in range(4):
         table.upsert(records((f"k{number % 2}", "x", number, float(number)), ("m", "xy"[number % 2], number, 0.0)))
         reader.follow(table)
         found = table.changes(since=by_times.position).read_all()

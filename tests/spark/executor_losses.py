@@ -135,6 +135,7 @@ decommission = signalled(signal.SIGPWR, most=1)
 """The other one is there to take what it kept."""
 
 UPSERTS: dict[str, dict[Step, Loss]] = {
+    "killed after request, tags and files": {Step.REQUESTED: kill_one, Step.TAGGED: kill_all, Step.WRITTEN: kill_one},
     "killed after every step": {
         Step.REQUESTED: kill_one,
         Step.TAGGED: kill_all,

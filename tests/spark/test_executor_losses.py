@@ -29,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrderedProcess
 
 
 @pytest.mark.invariant("P19")
-@pytest.mark.parametrize("case", in_ci(["killed after every step"], of=UPSERTS))
+@pytest.mark.parametrize("case", in_ci(["killed after request, tags and files"], of=UPSERTS))
 def test_upsert_writes_once_despite_lost_executors(cluster: OrderedProcess, case: str) -> None:
     assert cluster.order("upsert", case=case) == EXACTLY_ONCE
 

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from typer.testing import CliRunner
-
-from rli.cli.app import app
 from rli.errors import RliError
+from tests.support.commands import run_command
 
 MARK: Final = "S3CRETpw"
 
@@ -86,10 +84,10 @@ class Leaks:
 
     def run(self, *arguments: str) -> None:
         """Run a command."""
-        result = CliRunner().invoke(app, arguments, prog_name="rli")
-        assert result.exception is None or isinstance(result.exception, SystemExit), (arguments, result.exception)
-        self.ended += result.exit_code == 0
-        self.search(result.stdout + result.stderr, arguments)
+        ended = run_command(arguments)
+        assert ended.error is None, (arguments, ended.error)
+        self.ended += ended.status == 0
+        self.search(ended.out + ended.err, arguments)
 
     def attempt(self, call: Callable[[], object]) -> None:
         """Search what a call returns or raises, with all its causes."""

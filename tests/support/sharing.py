@@ -19,7 +19,7 @@ _SHARED: Final = {
     "Spark, first half": r"tests/(spark/(?!test_failures|test_executor_losses)test_[a-m]|docs/.*_in_spark$)",
     "Spark, second half": r"tests/(spark/test_[n-z]|crash/test_kill_of_(spark_drivers|streams))",
     "S3": r"tests/storage/",
-    "HBase": r"tests/((conformance|services)/test_hbase|(crash|services)/.*([\[-]hbase[\]-]|::test_.*hbase))",
+    "HBase": r"tests/((conformance|services)/test_hbase|services/.*::test_.*hbase|.*[\[-]hbase[\]-])",
     "Redis Cluster": r"tests/(conformance/test_redis|services/test_(redis_(servers|cluster|concurrency|going_back)|table_faults|round_trips))",
 }
 """By what they share: the tests. A test that is missing here works, but may start another server."""
