@@ -41,7 +41,7 @@ SHARED_CITIES: Final = ("Oslo", "Rome", "Lima")
 KEYS_OF_A_CITY: Final = 8
 BATCHES_BEFORE_DEATH: Final = 2
 DEATHS_OF_HUDI: Final = 0.12
-"""Of the writes of Hudi after its first death, which comes in each scene with deaths."""
+"""Of the writes of Hudi after its first death: it comes in the write after its first commit, or at the latest in its third write."""
 
 READ_EVERY: Final = 1.0
 """Seconds."""
@@ -395,20 +395,22 @@ class HudiWriter:
         self.seen: list[Seen] = []
         self.told: Counter[str] = Counter()
         self._lasted = 6.0
+        # With others at work, nobody could tell whose lock is left.
+        self._may_die = scene.has_deaths and len(scene.hudi) == 1
 
     @property
-    def has_committed(self) -> bool:
-        """Whether one of its batches is in the table for certain."""
+    def has_begun(self) -> bool:
+        """Whether one of its batches is in the table for certain, and it has died once if it is to die."""
+        return self._has_committed and (self.told["killed"] > 0 or not self._may_die)
+
+    @property
+    def _has_committed(self) -> bool:
         return any(one.outcome is Outcome.COMMITTED for one in self.written)
 
     def write(self, number: int) -> None:
         """Write one batch."""
         rows, began = batch(self._name, number, self._source), time.monotonic()
-        # With others at work, nobody could tell whose lock is left.
-        may_die = self._scene.has_deaths and len(self._scene.hudi) == 1
-        is_killed = may_die and (
-            number == BATCHES_BEFORE_DEATH or (number > BATCHES_BEFORE_DEATH and self._source.random() < DEATHS_OF_HUDI)
-        )
+        is_killed = self._may_die and self._dies(number)
         with self._disturbed(is_killed=is_killed):
             try:
                 self._engine.write(self._place.hudi_location, as_table(rows), self._scene.options_of(self._engine))
@@ -425,11 +427,16 @@ class HudiWriter:
         elif _SCHEMA_FAULT in self.written[-1].error:
             self.told["schema faults"] += 1
             self._begin_session()
-        elif _PLANNED in self.written[-1].error and len(self._scene.hudi) == 1:
+        elif _PLANNED in self.written[-1].error and self._may_die:
             self.told["clusterings by hand"] += 1
             self._run_clustering()
         elif self._source.random() < READS_OF_HUDI:
             self._read()
+
+    def _dies(self, number: int) -> bool:
+        if self.told["killed"]:
+            return self._source.random() < DEATHS_OF_HUDI
+        return self._has_committed or number >= BATCHES_BEFORE_DEATH
 
     def _begin_session(self) -> None:
         self.close()
@@ -505,7 +512,7 @@ class Run:
         folder: for the file that ends the processes of rli.
         source: of all choices.
         writes: of each writer of Hudi.
-        seconds: from its first commit, after which a writer of Hudi begins no other write.
+        seconds: from its first commit and its first death, after which a writer of Hudi begins no other write.
         seen: gets what readers saw meanwhile.
         told: gets how often each side was killed, paused, and so on.
         lasted: gets for how many seconds writers were at work.
@@ -588,7 +595,7 @@ class Run:
                     break
                 writer.write(number)
                 # The first writes take long: a JVM has its classes to load.
-                if writer.has_committed:
+                if writer.has_begun:
                     until = min(until, time.monotonic() + self.seconds)
         finally:
             writer.close()
