@@ -103,6 +103,11 @@ class HudiEngine:
         result: list[list[str]] = self._order("sql", statement=statement, settings=dict(settings))
         return result
 
+    @property
+    def process(self) -> int:
+        """Number of the process that has started the JVM."""
+        return self._process.number
+
     def pause(self) -> None:
         """Stop the process with its JVM for a while."""
         self._process.send(signal.SIGSTOP)

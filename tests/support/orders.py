@@ -68,6 +68,11 @@ class OrderedProcess:
             raise OrderError(answer["error"])
         return answer["result"]
 
+    @property
+    def number(self) -> int:
+        """Of the process, by which the operating system knows it."""
+        return self._process.pid
+
     def close(self) -> None:
         """End the process."""
         self._process.communicate()
