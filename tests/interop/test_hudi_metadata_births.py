@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from rli import Table, create_table
+from rli import Table, create_table, open_table
+from rli.hudi.metadata.partitions import METADATA_FOLDER
+from tests.crash.writes import pointed
+from tests.support.children import was_killed
 from tests.support.histories import Layout
 from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
 from tests.support.hudi_options import NEWEST, table_options, with_hudi
+from tests.support.metadata_tables import metadata_reader
 from tests.support.soak import FACTOR
 from tests.support.tables import records, rows_of, turn_into_version_9
 
@@ -52,6 +58,33 @@ def test_hudi_goes_on_with_births(engine: HudiEngine, tmp_path: Path) -> None:
         assert {found.partition for found in table.metadata.status().partitions} == {*partitions}
         _require_same_reads(engine, table)
         table.close()
+
+
+@with_hudi(NEWEST, in_soak=("1.0.2", "0.15.0"))
+def test_hudi_reads_behind_our_crash(engine: HudiEngine, tmp_path: Path) -> None:
+    """Between the deltacommit of the metadata table and the commit of the table."""
+    table = _table(tmp_path, 9 if engine.version == NEWEST else 6)
+    table.metadata.enable(_PARTITIONS)
+    before = rows_of(table)
+    assert was_killed(_upsert_and_die, table.location)
+    completed = {instant.time for instant in metadata_reader(Path(table.location)).timeline.completed}
+    assert completed & {instant.time for instant in table.timeline() if instant.state != "completed"}
+    assert rows_of(table) == before
+    _require_same_reads(engine, table)
+    table.upsert(records(("new 1", "y", 1, 2.0)))
+    assert table.metadata.verify() == ()
+    _require_same_reads(engine, table)
+
+
+def _upsert_and_die(location: str) -> None:
+    """A key that is known, in another partition, and a new one."""
+    rows = records(("a", "y", 9, 9.0), ("new 1", "x", 9, 1.0))
+    pointed(open_table(location), _die_before_commit).upsert(rows)
+
+
+def _die_before_commit(point: str) -> None:
+    if point.startswith("before publish") and point.endswith(".commit") and METADATA_FOLDER not in point:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _table(folder: Path, version: int) -> Table:
