@@ -75,7 +75,7 @@ def test_a_kill_at_every_change(tmp_path: Path, name: str, write: str) -> None:
     points: list[str] = []
     do_write(pointed(_open(_copy(template, tmp_path / "whole")), points.append), write)
     changes = [number for number, point in enumerate(points, 1) if point.startswith("before")]
-    # Each kind begins at another change, so together they die at every change.
+    # Each kind begins at another change, so together they die at most changes.
     for number in changes if EVERY_POINT else changes[[*_KINDS].index(name) % _EVERY :: _EVERY]:
         folder = _copy(template, tmp_path / str(number))
         assert was_killed(write_and_die, folder, write, KillAt(number)), points[number - 1]

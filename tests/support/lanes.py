@@ -27,10 +27,10 @@ _NOT_OF_UNIT_LANE: Final = frozenset({"spark", "hudi", "docker", "crash", "slow"
 @pytest.hookimpl
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what runs elsewhere: in ``make soak``, or in the unit lane beside."""
-    left_out = [item for item in items if _runs_elsewhere(item)]
+    left_out = {item for item in items if _runs_elsewhere(item)}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in {*left_out}]
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def _runs_elsewhere(item: pytest.Item) -> bool:
