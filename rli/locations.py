@@ -54,6 +54,15 @@ class LocationUpdate:
         count = len(record_keys)
         return cls(record_keys, pa.repeat(pa.scalar(partition_path, pa.string()), count), pa.nulls(count, pa.string()))
 
+    @classmethod
+    def joined(cls, parts: Sequence[LocationUpdate]) -> LocationUpdate:
+        """The changes of several updates, at least one, as one."""
+        return cls(
+            pa.concat_arrays([part.record_keys for part in parts]),
+            pa.concat_arrays([part.partition_paths for part in parts]),
+            pa.concat_arrays([part.file_ids for part in parts]),
+        )
+
     def filtered(self, chosen: pa.Array) -> LocationUpdate:
         """The changes of some keys: boolean array, shape (n,)."""
         return LocationUpdate(
@@ -73,18 +82,10 @@ def coalesce_updates(changes: Iterable[LocationUpdate], batch_keys: int = BATCH_
         pending.append(part)
         keys += len(part.record_keys)
         if keys >= batch_keys:
-            yield _joined(pending)
+            yield LocationUpdate.joined(pending)
             pending, keys = [], 0
     if pending:
-        yield _joined(pending)
-
-
-def _joined(parts: Sequence[LocationUpdate]) -> LocationUpdate:
-    return LocationUpdate(
-        pa.concat_arrays([part.record_keys for part in parts]),
-        pa.concat_arrays([part.partition_paths for part in parts]),
-        pa.concat_arrays([part.file_ids for part in parts]),
-    )
+        yield LocationUpdate.joined(pending)
 
 
 def _repeated(text: str, count: int) -> pa.DictionaryArray:

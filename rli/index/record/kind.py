@@ -8,11 +8,11 @@ from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError
 from rli.index.kinds import IndexOptions, KeptKind
 from rli.index.record.opening import create_index, drop_store, open_as_it_is, require_options, require_settings
 from rli.index.record.stored_index import StoredIndex, stored_index
-from rli.index.record.sync.bootstrap import bootstrap
+from rli.index.record.sync.bootstrap import Bootstrap, bootstrap
 from rli.index.record.table.index import RecordTableIndex
 from rli.index.record.table.location import require_known_location, serves_another_copy
 from rli.index_urls import IndexUrl
-from rli.model import Scope
+from rli.model import KeyMode, Scope
 from rli.storage import Storage
 from rli.store.registry import open_store
 from rli.tasks import TaskRunner
@@ -75,6 +75,45 @@ class RecordKind(KeptKind):
             )
 
     def rebuild(self, table: TableDefinition, options: IndexOptions, tasks: TaskRunner) -> tuple[RecordTableIndex, int]:
+        index, build = self._unfinished(table, options)
+        if index is None:
+            index = self._new(table, options)
+        try:
+            require_known_location(table, index)
+            return index, bootstrap(table, index, tasks, build)
+        except BaseException:
+            index.close()
+            raise
+
+    def _unfinished(
+        self, table: TableDefinition, options: IndexOptions
+    ) -> tuple[RecordTableIndex, Bootstrap] | tuple[None, None]:
+        """The index of a bootstrap with the same options that has not ended, and its build, if that can go on."""
+        try:
+            index = self._opened(table)
+        except IndexNotFoundError:
+            return None, None
+        try:
+            settings = index.settings
+            found = (settings.table_id, settings.key_mode, settings.shard_count, settings.key_fields)
+            wanted_shards = options.shards or index.store.preferred_shards
+            key_fields, table_id = tuple(table.properties.record_key_fields), table.require_settings().table_id
+            if found == (table_id, KeyMode(options.key_mode), wanted_shards, key_fields):
+                require_options(index, table.index_url)
+                build = Bootstrap.resumed(table, index)
+                if build is not None:
+                    return index, build
+        except IndexMismatchError:
+            # It has another scope or time to live.
+            pass
+        except BaseException:
+            index.close()
+            raise
+        index.close()
+        return None, None
+
+    def _new(self, table: TableDefinition, options: IndexOptions) -> RecordTableIndex:
+        """An empty index in place of that of the table."""
         # Indexes of columns follow the timeline by themselves: they stay. The table names them where the index was lost, or an
         # earlier attempt died without its notes.
         beside = {*NamedIndexes.load(table.storage).in_stores}
@@ -82,13 +121,8 @@ class RecordKind(KeptKind):
             beside.update(old.noted_beside())
             old.store.drop()
         index = self._create(table, options)
-        try:
-            index.note_beside(beside)
-            require_known_location(table, index)
-            return index, bootstrap(table, index, tasks)
-        except BaseException:
-            index.close()
-            raise
+        index.note_beside(beside)
+        return index
 
     def open_to_relocate(self, table: TableDefinition) -> RecordTableIndex:
         index = self._opened(table)

@@ -6,44 +6,31 @@ processes that fill one index at a time put the same entries. Readers use the in
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Final
 
 import numpy as np
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import pack
 from rli.index.record.columns.entry_keys import NO_FILE_GROUP, distinct, entry_keys, joined
+from rli.index.record.entries.builds import BuildNotes, shards, state_of_build, unfinished_build
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
 from rli.index.roles import OnFiles
-from rli.json_text import parse_json
 from rli.store.contract import Watermarks
-from rli.tasks import InThreads, lots_of
+from rli.tasks import InThreads
 from rli.telemetry.store_calls import store_call
-from rli.view.cleaned_logs import cleaned_meanwhile
 from rli.view.column_values import ColumnValues
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.flushed_commits import sync_table
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import missing_group, verified_snapshot
-
-_BEGAN: Final = "build"
-"""Control record with the watermarks of the store from before the first entry."""
-
-_DONE: Final = "built/"
-"""Begins the names of the control records of finished shards: how many records each has."""
-
-_SHARD_BYTES: Final = 64 << 20
-"""Of files: some million entries at most are in memory, and those of the shard that is being put."""
+from rli.view.time_travel import verified_snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +65,7 @@ class Build:
         state = index.log.append(index.log.refresh(), _draft(completed))
         if state is None:
             return None
-        index.store.compare_and_set(_BEGAN, None, json.dumps(asdict(applied)).encode())
+        BuildNotes(index.store).begin(applied)
         return cls(index, snapshot, applied, state.head)
 
     @classmethod
@@ -88,22 +75,16 @@ class Build:
         Raises:
             CorruptTableError: a file is lost or damaged.
         """
-        content = index.store.read_control(_BEGAN)
-        record = index.log.refresh().record_at(1)
-        if content is None or record is None or index.store.applied_sequence() is not None:
+        begun = unfinished_build(index)
+        if begun is None:
             return None
+        applied, record = begun
         snapshot = verified_snapshot(table)
-        if not {instant.time for instant in snapshot.timeline.completed}.issuperset(record.covers):
-            # Commits were undone or archived since.
-            return None
-        state = snapshot.reduced_to(frozenset(record.covers))
-        if state.schema != snapshot.schema:
+        state = state_of_build(snapshot, record)
+        if state is None or state.schema != snapshot.schema:
             # The column of this name may have been another one.
             return None
-        if cleaned_meanwhile(state, snapshot) or missing_group(snapshot, state) is not None:
-            # Of a file that is gone, the records would be passed over.
-            return None
-        return cls(index, state, Watermarks(**parse_json(content)), record.last_sequence)
+        return cls(index, state, applied, record.last_sequence)
 
     def fill(self, values: ColumnValues, on_files: OnFiles) -> int:
         """Put the entries of all shards that are not there yet; returns how many records the table had.
@@ -118,18 +99,18 @@ class Build:
             CorruptTableError: a file is lost or damaged.
         """
         slices = sorted(self.snapshot.slices.values(), key=lambda one: one.group) if self.sequence else []
-        done = {name.removeprefix(_DONE): int(rows) for name, rows in self.index.store.scan_control(_DONE)}
+        notes = BuildNotes(self.index.store)
         rows = read = 0
         coming: Future[None] | None = None
         with ThreadPoolExecutor(1) as putting:
             for shard in shards(slices):
-                if (known := done.get(name := _name_of(shard))) is None:
+                if (known := notes.rows_of(shard)) is None:
                     parts = [*InThreads().run(partial(self._entries, values), shard)]
                     known = sum(count for count, _ in parts)
                     if coming is not None:
                         coming.result()
                     keys = map(distinct, joined(chain.from_iterable(batches for _, batches in parts)))
-                    coming = putting.submit(self._put, name, known, keys)
+                    coming = putting.submit(self._put, shard, known, keys)
                 rows, read = rows + known, read + len(shard)
                 on_files(read, len(slices))
             if coming is not None:
@@ -142,25 +123,14 @@ class Build:
         found, keys = (rows[name].combine_chunks() for name in ("value", "key"))
         return len(rows), [*entry_keys(found, keys, self.index.settings.shard_count)]
 
-    def _put(self, name: str, rows: int, keys: Iterable[EncodedKeys]) -> None:
+    def _put(self, shard: Sequence[FileSlice], rows: int, keys: Iterable[EncodedKeys]) -> None:
         """Put the entries of a shard, then note it."""
         batches = [(batch, pack(self.sequence, np.full(len(batch), NO_FILE_GROUP))) for batch in keys]
         with store_call(self.index.url, "put", rows):
             self.index.store.put_all(batches)
-        self.index.store.compare_and_set(f"{_DONE}{name}", None, str(rows).encode())
+        BuildNotes(self.index.store).finish(shard, rows)
 
 
 def _draft(completed: Sequence[str]) -> RecordDraft:
     last = completed[-1]
     return RecordDraft(instant=last, action=BOOTSTRAP, writer=BOOTSTRAP, located_at=(last,), covers=tuple(completed))
-
-
-def shards(slices: Sequence[FileSlice]) -> Iterator[list[FileSlice]]:
-    """The slices in order, together up to some size."""
-    return lots_of(slices, lambda one: one.size, _SHARD_BYTES)
-
-
-def _name_of(shard: Sequence[FileSlice]) -> str:
-    """A name that no shard with other files has."""
-    paths = "\n".join(file.path for one in shard for file in one.files)
-    return hashlib.sha256(paths.encode()).hexdigest()

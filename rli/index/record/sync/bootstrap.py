@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rli.errors import CorruptTableError, IndexNotReadyError
 from rli.hudi.table_features import remedy_for_repeats
+from rli.index.record.entries.builds import BuildNotes, shards, state_of_build, unfinished_build
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.entries.time_to_live import expired_before
 from rli.index.record.log.actions import BOOTSTRAP
-from rli.index.record.log.record import RecordDraft
+from rli.index.record.log.record import LogRecord, RecordDraft
+from rli.index.record.log.state import LogState
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.repeated_keys import repeated_keys
 from rli.index.record.sync.written_keys import entry_instants, live_records, place_by_commit_time
 from rli.locations import LocationUpdate
+from rli.store.contract import Watermarks
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
@@ -24,66 +34,178 @@ from rli.view.flushed_commits import sync_table
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import verified_snapshot
 
+_KEYS_AT_ONCE: Final = 1 << 20
+"""Keys that are put as one batch: some 100 MiB."""
 
-def bootstrap(table: TableDefinition, index: StoredEntries, tasks: TaskRunner) -> int:
-    """Fill an empty index with the locations of all records; returns how many there are.
 
-    Keys are placed with one commit sequence for each instant that wrote a live base file, so look-ups report that
-    instant; where keys expire, with one for each instant that wrote a record last. Commits that complete meanwhile are
-    found by the next sync.
+def bootstrap(table: TableDefinition, index: StoredEntries, tasks: TaskRunner, build: Bootstrap | None = None) -> int:
+    """Fill an index with the locations of all records; returns how many there are. Raises as ``Bootstrap.finish``.
 
-    Raises:
-        CorruptTableError: a record key lives in more than one place, or a base file is lost.
-        IndexNotReadyError: a server of the index was replaced meanwhile.
+    Args:
+        table: the table.
+        index: empty, or that of ``build``.
+        tasks: runs the work on shards of files.
+        build: that goes on; None to begin one.
     """
-    began = time.monotonic()
-    # Before the first entry, so that ``mark_applied`` notices a server that was replaced at any time during the build
-    # (P14).
-    applied = index.store.applied()
-    snapshot = verified_snapshot(table)
-    # What the index has followed, the table must not lose (P17), of any writer.
-    sync_table(snapshot)
-    completed = [instant.time for instant in snapshot.timeline.completed]
-    instants = completed or sorted({file_slice.instant for file_slice in snapshot.slices.values()})
-    rows, sequence = _fill(snapshot, index, instants[-1], tasks) if instants else (0, 0)
-    if not index.store.mark_applied(applied, sequence):
-        raise IndexNotReadyError(
-            f"a server of the index was replaced during the bootstrap, and may have lost entries: index={index.url}",
-            remedy="bootstrap the index again",
-        )
-    events.INDEX_BUILT.log(table=table.location, index=index.url, records=rows, seconds=time.monotonic() - began)
-    return rows
+    return (build or Bootstrap.begun(table, index, tasks)).finish(tasks)
 
 
-def _fill(snapshot: Snapshot, index: StoredEntries, last: str, tasks: TaskRunner) -> tuple[int, int]:
-    """Place the keys of all records; returns how many there are, and the last sequence of their entries.
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """A build of a record index that has begun.
+
+    Attributes:
+        index: that is filled.
+        snapshot: the state of the table whose records it gets.
+        applied: watermarks of the store from before the first entry.
+        record: of the build in the log; None where the table has no records.
+    """
+
+    index: StoredEntries
+    snapshot: Snapshot
+    applied: Watermarks
+    record: LogRecord | None
+
+    @classmethod
+    def begun(cls, table: TableDefinition, index: StoredEntries, tasks: TaskRunner) -> Self:
+        """Begin to fill an empty index.
+
+        Raises:
+            CorruptTableError: another process has begun, or a file is lost.
+        """
+        # Before the first entry, so that ``mark_applied`` notices a server that was replaced at any time during the build
+        # (P14).
+        applied = index.store.applied()
+        snapshot = verified_snapshot(table)
+        # What the index has followed, the table must not lose (P17), of any writer.
+        sync_table(snapshot)
+        completed = [instant.time for instant in snapshot.timeline.completed]
+        instants = completed or sorted({file_slice.instant for file_slice in snapshot.slices.values()})
+        if not instants:
+            return cls(index, snapshot, applied, None)
+        last = instants[-1]
+        # The log of the new index names no instant yet, which would be its clock.
+        cutoff = expired_before(index.ttl, last)
+        located_at = entry_instants(snapshot, known_slices(snapshot, index), cutoff, tasks) or [last]
+        # The record first: entries need the numbers that it gives out. Until the watermark is set, nobody shows them
+        # (P8), and a build that dies leaves an index that was never bootstrapped.
+        log = index.log.append(index.log.refresh(), _draft(snapshot, last, located_at))
+        if log is None:
+            raise CorruptTableError(
+                f"the index is being bootstrapped by another process: index={index.url}",
+                remedy="wait for it, or bootstrap again: two processes share the work",
+            )
+        BuildNotes(index.store).begin(applied)
+        return cls(index, snapshot, applied, log.records[-1])
+
+    @classmethod
+    def resumed(cls, table: TableDefinition, index: StoredEntries) -> Self | None:
+        """The build that another process has begun, of the state that it began with; None if it has to begin again.
+
+        Raises:
+            CorruptTableError: a file is lost or damaged.
+        """
+        begun = unfinished_build(index)
+        state = None if begun is None else state_of_build(verified_snapshot(table), begun[1])
+        return None if begun is None or state is None else cls(index, state, *begun)
+
+    def finish(self, tasks: TaskRunner) -> int:
+        """Place all keys that are not there yet, compare their number with the records, and let readers use the index.
+
+        Keys are placed with one commit sequence for each instant that wrote a live base file, so look-ups report that
+        instant; where keys expire, with one for each instant that wrote a record last. Commits that complete meanwhile are
+        found by the next sync.
+
+        Args:
+            tasks: runs the work on shards of files.
+
+        Returns:
+            How many records there are.
+
+        Raises:
+            CorruptTableError: a record key lives in more than one place, or a file is lost.
+            IndexNotReadyError: a server of the index was replaced meanwhile.
+        """
+        began, index, rows = time.monotonic(), self.index, 0
+        if self.record is not None:
+            cutoff = expired_before(index.ttl, self.record.instant)
+            place = partial(place_shard, self.snapshot, index, cutoff, self.record)
+            rows = sum(tasks.run(place, [*shards(known_slices(self.snapshot, index))]))
+            # Another process may have finished the same build, and writers have gone on since.
+            if index.store.applied_sequence() is None:
+                _require_distinct_keys(self.snapshot, index, tasks, rows)
+        sequence = 0 if self.record is None else self.record.last_sequence
+        if not index.store.mark_applied(self.applied, sequence):
+            raise IndexNotReadyError(
+                f"a server of the index was replaced during the bootstrap, and may have lost entries: index={index.url}",
+                remedy="bootstrap the index again",
+            )
+        seconds = time.monotonic() - began
+        events.INDEX_BUILT.log(table=self.snapshot.table.location, index=index.url, records=rows, seconds=seconds)
+        return rows
+
+
+def place_shard(
+    snapshot: Snapshot, index: StoredEntries, cutoff: str | None, record: LogRecord, shard: Sequence[FileSlice]
+) -> int:
+    """Place the keys of some file slices, unless that is done; returns how many: a task.
 
     Args:
         snapshot: the state of the table.
-        index: empty.
-        last: the newest instant of the table.
-        tasks: runs the work on each base file.
+        index: that is built.
+        cutoff: see ``StoredEntries.cutoff``.
+        record: of the build.
+        shard: the slices.
     """
-    slices = known_slices(snapshot, index)
-    # The log of the new index names no instant yet, which would be its clock.
-    cutoff = expired_before(index.ttl, last)
-    located_at = entry_instants(snapshot, slices, cutoff, tasks) or [last]
-    # The record first: entries need the numbers that it gives out. Until the watermark is set, nobody shows them
-    # (P8), and a build that dies leaves an index that was never bootstrapped.
-    log = index.log.append(index.log.refresh(), _draft(snapshot, last, located_at))
-    if log is None:
-        raise CorruptTableError(
-            f"the index is being bootstrapped by another process: index={index.url}",
-            remedy="wait for it, or drop the index and bootstrap it again",
-        )
-    first = log.records[-1].first_sequence
+    notes = BuildNotes(index.store)
+    rows = notes.rows_of(shard)
+    if rows is not None:
+        return rows
+    log, sequences = index.log.refresh(), (record.first_sequence, record.located_at)
     if cutoff is None:
-        items = [(file_slice, first + located_at.index(file_slice.instant)) for file_slice in slices]
-        rows = sum(tasks.run(partial(place_keys_of, snapshot, index), items))
+        rows = _place(snapshot, index, log, sequences, shard)
     else:
-        rows = sum(tasks.run(partial(place_live_keys_of, snapshot, index, cutoff, (first, located_at)), slices))
-    _require_distinct_keys(snapshot, index, tasks, rows)
-    return rows, log.head
+        rows = 0
+        for file_slice in shard:
+            records = live_records(snapshot, file_slice, cutoff)
+            rows += place_by_commit_time(index, log, file_slice, records, sequences)
+    notes.finish(shard, rows)
+    return rows
+
+
+def _place(
+    snapshot: Snapshot,
+    index: StoredEntries,
+    log: LogState,
+    sequences: tuple[int, Sequence[str]],
+    shard: Sequence[FileSlice],
+) -> int:
+    """Place the keys of some file slices in large batches, which the store can sort."""
+    first, instants = sequences
+    updates, numbers, rows = [], [], 0
+    for file_slice in shard:
+        for keys in snapshot.record_keys(file_slice):
+            updates.append(LocationUpdate.placing(keys, file_slice.group))
+            numbers.append(np.full(len(keys), first + instants.index(file_slice.instant), np.int64))
+            rows += len(keys)
+            if sum(map(len, numbers)) >= _KEYS_AT_ONCE:
+                _apply(index, log, updates, numbers)
+                updates, numbers = [], []
+    _apply(index, log, updates, numbers)
+    return rows
+
+
+def _apply(
+    index: StoredEntries, log: LogState, updates: Sequence[LocationUpdate], numbers: Sequence[NDArray[np.int64]]
+) -> None:
+    """Put updates as one batch, each with the sequences of its keys; one by one if a key is repeated."""
+    keys = pa.chunked_array([part.record_keys for part in updates], pa.string())
+    if updates and pc.count_distinct(keys).as_py() == len(keys):
+        index.apply(LocationUpdate.joined(updates), log, np.concatenate(numbers))
+        return
+    # A store counts the keys of a batch, each of which is in the batch once.
+    for part, sequence in zip(updates, numbers, strict=True):
+        index.apply(part, log, sequence)
 
 
 def _draft(snapshot: Snapshot, last: str, located_at: Sequence[str]) -> RecordDraft:
@@ -96,24 +218,6 @@ def _draft(snapshot: Snapshot, last: str, located_at: Sequence[str]) -> RecordDr
         file_groups=tuple(sorted(snapshot.slices)),
         covers=tuple(instant.time for instant in snapshot.timeline.completed),
     )
-
-
-def place_keys_of(snapshot: Snapshot, index: StoredEntries, item: tuple[FileSlice, int]) -> int:
-    """Place the keys of one file slice with a commit sequence; returns how many: a task."""
-    file_slice, sequence = item
-    rows, log = 0, index.log.refresh()
-    for keys in snapshot.record_keys(file_slice):
-        index.apply(LocationUpdate.placing(keys, file_slice.group), log, sequence)
-        rows += len(keys)
-    return rows
-
-
-def place_live_keys_of(
-    snapshot: Snapshot, index: StoredEntries, cutoff: str, sequences: tuple[int, list[str]], file_slice: FileSlice
-) -> int:
-    """Place the keys of one file slice that have not expired, by the commits that wrote them; returns how many: a task."""
-    records = live_records(snapshot, file_slice, cutoff)
-    return place_by_commit_time(index, index.log.refresh(), file_slice, records, sequences)
 
 
 def _require_distinct_keys(snapshot: Snapshot, index: StoredEntries, tasks: TaskRunner, rows: int) -> None:

@@ -1,0 +1,93 @@
+"""What the store of an index tells of its build: the watermarks from before, and the shards that are finished.
+
+A shard is some files of the table, whose entries are put together. A build that died goes on behind its last finished shard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import LogRecord
+from rli.json_text import parse_json
+from rli.store.contract import Store, Watermarks
+from rli.tasks import lots_of
+from rli.view.cleaned_logs import cleaned_meanwhile
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+from rli.view.time_travel import missing_group
+
+_BEGAN: Final = "build"
+"""Control record with the watermarks of the store from before the first entry."""
+
+_DONE: Final = "built/"
+"""Begins the names of the control records of finished shards: how many records each has."""
+
+_SHARD_BYTES: Final = 64 << 20
+"""Of files: some million entries at most are in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildNotes:
+    """The notes of a build in the store that it fills."""
+
+    store: Store
+
+    def begin(self, applied: Watermarks) -> None:
+        """Note the watermarks from before the first entry."""
+        self.store.compare_and_set(_BEGAN, None, json.dumps(asdict(applied)).encode())
+
+    def began_at(self) -> Watermarks | None:
+        """The watermarks from before the first entry; None if no build has begun."""
+        content = self.store.read_control(_BEGAN)
+        return None if content is None else Watermarks(**parse_json(content))
+
+    def rows_of(self, shard: Sequence[FileSlice]) -> int | None:
+        """How many records a finished shard has; None if it is not finished."""
+        content = self.store.read_control(f"{_DONE}{_name_of(shard)}")
+        return None if content is None else int(content)
+
+    def finish(self, shard: Sequence[FileSlice], rows: int) -> None:
+        """Note that the store has all entries of a shard."""
+        self.store.compare_and_set(f"{_DONE}{_name_of(shard)}", None, str(rows).encode())
+
+
+def unfinished_build(index: StoredEntries) -> tuple[Watermarks, LogRecord] | None:
+    """The watermarks and the record of a build that began and did not end; None if there is none."""
+    applied, record = BuildNotes(index.store).began_at(), index.log.refresh().record_at(1)
+    if applied is None or record is None or index.store.applied_sequence() is not None:
+        return None
+    return applied, record
+
+
+def state_of_build(now: Snapshot, record: LogRecord) -> Snapshot | None:
+    """The state of the table that a build has begun with; None if it cannot be read any more.
+
+    Args:
+        now: the table.
+        record: of the build.
+
+    Raises:
+        CorruptTableError: a file is lost or damaged.
+    """
+    if not record.covers or not {instant.time for instant in now.timeline.completed}.issuperset(record.covers):
+        # Commits were undone or archived since.
+        return None
+    state = now.reduced_to(frozenset(record.covers))
+    # Of a file that is gone, the records would be passed over.
+    return None if cleaned_meanwhile(state, now) or missing_group(now, state) is not None else state
+
+
+def shards(slices: Sequence[FileSlice]) -> Iterator[list[FileSlice]]:
+    """The slices in order, together up to some size."""
+    return lots_of(slices, lambda one: one.size, _SHARD_BYTES)
+
+
+def _name_of(shard: Sequence[FileSlice]) -> str:
+    """A name that no shard with other files has."""
+    paths = "\n".join(file.path for one in shard for file in one.files)
+    return hashlib.sha256(paths.encode()).hexdigest()
