@@ -47,8 +47,17 @@ def test_upserts_take_turns(engine: HudiEngine, tmp_path: Path, url: str, hudi_t
     _require_turns(engine, table, hudi_type, options)
 
 
-@with_hudi(NEWEST, in_soak=("1.0.2",))
-def test_statistics_of_both_find_keys(engine: HudiEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("engine", "url", "hudi_type"),
+    in_ci(
+        [(NEWEST, *KINDS[2])],
+        of=[(version, *kind) for version in (NEWEST, "1.0.2", "0.15.0") for kind in KINDS[2:4]],
+    ),
+    indirect=["engine"],
+)
+def test_statistics_of_both_find_keys(
+    engine: HudiEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, hudi_type: str
+) -> None:
     """Both take ranges and filters from the metadata table, which both write."""
     monkeypatch.setattr(BloomIndex, "fewest_asked", 1)
     partitions = ["files", "column_stats", "bloom_filters"]
@@ -57,16 +66,16 @@ def test_statistics_of_both_find_keys(engine: HudiEngine, tmp_path: Path, monkey
         record_key="id",
         partition_by="city",
         ordering="ts",
-        index="global-bloom:",
+        index=url,
         metadata=partitions,
     )
-    options = write_options(engine, BY_CITY, index="GLOBAL_BLOOM") | {
+    options = write_options(engine, BY_CITY, index=hudi_type) | {
         "hoodie.metadata.enable": "true",
         "hoodie.metadata.index.column.stats.enable": "true",
         "hoodie.metadata.index.bloom.filter.enable": "true",
         "hoodie.bloom.index.use.metadata": "true",
     }
-    _require_turns(engine, table, "GLOBAL_BLOOM", options)
+    _require_turns(engine, table, hudi_type, options)
     assert not table.metadata.verify()
     assert set(partitions) <= {found.partition for found in table.metadata.status().partitions}
 
