@@ -57,7 +57,8 @@ def list_hashes(lists: pa.ListArray) -> NDArray[np.uint32]:
 def _hashes(strings: pa.Array) -> NDArray[np.uint32]:
     """The sum of unit * 31 ** (units behind it) over each string.
 
-    Strings of one length are rows of a matrix. Else it comes out of one running sum over all strings: a unit's power is counted from the end of all strings. Powers of 31 can be divided out again modulo 2³².
+    Strings of one length are rows of a matrix. Else it comes out of one running sum over all strings: a unit's power is counted from the
+    end of all strings. Powers of 31 can be divided out again modulo 2³².
     """
     if strings.null_count:
         strings = strings.fill_null("")
