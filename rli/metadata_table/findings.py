@@ -65,7 +65,7 @@ def _pending_indexings(snapshot: Snapshot) -> Iterator[Finding]:
         names = ",".join(sorted(indexing.partitions))
         detail = f"indexing={indexing.instant.time} state={indexing.instant.state} partitions={names}"
         abort = f"rli metadata disable TABLE --partitions {names}"
-        if indexing.is_begun and indexing.unlisted(snapshot.table.properties):
+        if indexing.is_begun:
             yield Finding(
                 _ROOM,
                 Verdict.WARNING,

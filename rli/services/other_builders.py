@@ -25,7 +25,8 @@ def require_no_other_writer(snapshot: Snapshot) -> None:
 def require_no_other_indexer(snapshot: Snapshot, partitions: Collection[str]) -> None:
     """Raise ``ConflictError`` if an indexer of Hudi builds one of some partitions: each would remove the other's files."""
     for indexing in indexings_of(snapshot.timeline, partitions):
-        if indexing.is_begun and (names := indexing.unlisted(snapshot.table.properties).intersection(partitions)):
+        if indexing.is_begun:
+            names = indexing.partitions.intersection(partitions)
             raise ConflictError(
                 f"an indexer of Hudi builds this index: table={snapshot.table.location} partition={min(names)} "
                 f"indexing={indexing.instant.time}",

@@ -23,7 +23,7 @@ from rli.view.table_change import NO_CHANGE
 
 
 def run_indexings(opened: OpenTable, timeout: float | None, on_progress: OnProgress) -> list[str]:
-    """Carry out what Hudi has scheduled and nobody has begun, and complete what was built to the end; returns the new partitions.
+    """Carry out what Hudi has scheduled and its indexer has not begun; returns the new partitions.
 
     An indexing that an indexer of Hudi has begun is left to it.
 
@@ -39,9 +39,10 @@ def run_indexings(opened: OpenTable, timeout: float | None, on_progress: OnProgr
     built: list[str] = []
     table = opened.follow().reloaded()
     for indexing in pending_indexings(table.load_timeline()):
-        missing = sorted(indexing.unlisted(table.properties))
-        if missing and indexing.is_begun:
+        # Hudi lists a partition before it has caught up, so a begun indexing is its indexer's to the end.
+        if indexing.is_begun:
             continue
+        missing = sorted(indexing.unlisted(table.properties))
         for wanted in told_of_now(table, partial(_wanted, opened.scope, missing)):
             built += build_partitions(opened, wanted, timeout, on_progress).added
         _complete(opened, indexing, timeout)
@@ -72,8 +73,9 @@ def _partition(name: str, scope: Scope, definition: IndexDefinition | None) -> N
 def _complete(opened: OpenTable, indexing: PendingIndexing, timeout: float | None) -> None:
     """Complete the instant of an indexing, unless it has ended, or a partition has gone meanwhile."""
     with opened.service(METADATA_SERVICE, patience(timeout)) as (table, fence):
-        pending = {one.instant.time for one in pending_indexings(table.load_timeline())}
+        pending = {one.instant.time for one in pending_indexings(table.load_timeline()) if not one.is_begun}
         if indexing.instant.time in pending and not indexing.unlisted(table.reloaded().properties):
             instant = TableInstant(table, indexing.instant.time, Action.INDEXING)
-            fence.start(instant, NO_CHANGE)
+            # Content tells the next run that no indexer of Hudi works on the instant.
+            fence.start(instant, NO_CHANGE, indexing.plan.completed())
             fence.complete(instant, NO_CHANGE, indexing.plan.completed())

@@ -30,8 +30,8 @@ class PendingIndexing:
 
     @property
     def is_begun(self) -> bool:
-        """Whether an indexer works on it, or died while it did."""
-        return self.instant.state is InstantState.INFLIGHT
+        """Whether an indexer of Hudi works on it, or died while it did: the inflight instants of rli have content."""
+        return self.instant.state is InstantState.INFLIGHT and not self.instant.size
 
     def unlisted(self, properties: TableProperties) -> frozenset[str]:
         """The partitions that readers do not rely on yet."""

@@ -74,3 +74,16 @@ def test_a_scheduled_indexing_is_carried_out(table: Table) -> None:
     assert {index.state for index in table.indexes()} == {ColumnIndexState.VALID}
     assert table.metadata.verify() == ()
     assert table.build_indexes() == ()
+
+
+def test_a_listed_indexing_is_left(table: Table) -> None:
+    """Hudi lists a partition before it has caught up."""
+    timeline = _schedule(table, "record_index")
+    begin_indexing(timeline, _INSTANT)
+    assert table.build_indexes() == ()
+    assert not [*timeline.glob(f"{_INSTANT}_*")]
+    # Of rli, which died before it completed the instant.
+    plan = (timeline / f"{_INSTANT}.indexing.requested").read_bytes()
+    (timeline / f"{_INSTANT}.indexing.inflight").write_bytes(plan)
+    table.build_indexes()
+    assert len([*timeline.glob(f"{_INSTANT}_*.indexing")]) == 1
