@@ -154,12 +154,15 @@ class Scene:
     def create(self, folder: Path) -> Table:
         """The table, without records."""
         place = self.place_in(folder)
+        index = self.index or f"lmdb://{folder / 'index'}"
+        # A metadata table has the version of its table from its beginning.
+        is_turned = self.version != 6 and index == "record-index:"
         table = create_table(
             place.location,
             record_key="id",
             partition_by="city",
             ordering="ts",
-            index=self.index or f"lmdb://{folder / 'index'}",
+            index="simple:" if is_turned else index,
             lock=self.lock,
             table_type="merge_on_read" if self.has_logs else "copy_on_write",
             maintenance=False,
@@ -169,6 +172,8 @@ class Scene:
         change_properties(table, place.properties)
         if self.version != 6:
             {8: turn_into_version_8, 9: turn_into_version_9}[self.version](table)
+        if is_turned:
+            table.bootstrap_index(index)
         return table
 
     def place_in(self, folder: Path) -> Place:

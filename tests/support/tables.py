@@ -64,14 +64,14 @@ def change_properties(table: Table, changes: Mapping[str, str | None]) -> None:
 
 
 def turn_into_version_8(table: Table) -> None:
-    """Make an empty table one of version 8, as Hudi 1.0 does."""
-    assert table.timeline() == ()
+    """Make an empty table without a metadata table one of version 8, as Hudi 1.0 does."""
+    assert [*table.timeline(), *table.metadata.status().partitions] == []
     change_properties(table, {Key.VERSION: "8", Key.LAYOUT_VERSION: "2", Key.MERGE_MODE: "EVENT_TIME_ORDERING"})
 
 
 def turn_into_version_9(table: Table) -> None:
-    """Make an empty table one of version 9, as Hudi 1.1 and later do."""
-    assert table.timeline() == ()
+    """Make an empty table without a metadata table one of version 9, as Hudi 1.1 and later do."""
+    assert [*table.timeline(), *table.metadata.status().partitions] == []
     definition = opened_table(table).definition.reloaded()
     changes = {
         Key.VERSION: "9",
