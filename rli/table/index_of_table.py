@@ -78,9 +78,10 @@ class IndexOfTable:
         The bootstrap of an index in a store that was killed is gone on with, if the options are the same: finished shards of files
         are not read again.
 
-        It waits for the lease only to undo commits that a power cut has torn, and to build ``record-index:``. A write at work fails with ``IndexNotFoundError`` when it finds the index that it began with
-        dropped; what the write left is removed by the next one. With another ``url``, all who have opened the table go
-        over to the new index; ``migrate`` builds that one first, and lets writers go on meanwhile.
+        It waits for the lease only to undo commits that a power cut has torn, and to build ``record-index:``. A write at
+        work fails with ``IndexNotFoundError`` when it finds the index that it began with dropped; what the write left is
+        removed by the next one. With another ``url``, all who have opened the table go over to the new index; ``migrate``
+        builds that one first, and lets writers go on meanwhile.
 
         Args:
             url: where; by default where the table's index is. A table of another engine that has none yet gets it in
