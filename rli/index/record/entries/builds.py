@@ -46,6 +46,10 @@ class BuildNotes:
         content = self.store.read_control(_BEGAN)
         return None if content is None else Watermarks(**parse_json(content))
 
+    def give_up(self) -> None:
+        """Let the next build begin again, from the state that the table has then."""
+        self.store.compare_and_set(_BEGAN, self.store.read_control(_BEGAN), None)
+
     def rows_of(self, shard: Sequence[FileSlice]) -> int | None:
         """How many records a finished shard has; None if it is not finished."""
         content = self.store.read_control(f"{_DONE}{_name_of(shard)}")
@@ -57,11 +61,12 @@ class BuildNotes:
 
 
 def unfinished_build(index: StoredEntries) -> tuple[Watermarks, LogRecord] | None:
-    """The watermarks and the record of a build that began and did not end; None if there is none."""
+    """The watermarks and the record of a build that began and did not end; None if there is none that may go on."""
     applied, record = BuildNotes(index.store).began_at(), index.log.refresh().record_at(1)
     if applied is None or record is None or index.store.applied_sequence() is not None:
         return None
-    return applied, record
+    # A server that was replaced since may have lost entries of finished shards.
+    return (applied, record) if index.store.applied().evidence == applied.evidence else None
 
 
 def state_of_build(now: Snapshot, record: LogRecord) -> Snapshot | None:

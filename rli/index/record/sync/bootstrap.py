@@ -225,6 +225,8 @@ def _require_distinct_keys(snapshot: Snapshot, index: StoredEntries, tasks: Task
     if entries == rows:
         return
     found = repeated_keys(snapshot, index, tasks)
+    # Of a table whose records are mended by then, not of the state with the repeated keys.
+    BuildNotes(index.store).give_up()
     sample = "; ".join(f"{key!r} in {', '.join(files)}" for key, files in found.items())
     raise CorruptTableError(
         f"record keys are stored more than once: table={snapshot.table.location} records={rows} keys={entries} sample: "
