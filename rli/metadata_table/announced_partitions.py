@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rli.errors import ConflictError, CorruptTableError
 from rli.hudi.metadata.reader import MetadataTableReader
-from rli.view.planned_indexing import PendingIndexing, pending_indexings
+from rli.view.planned_indexing import PendingIndexing, begun_indexings
 from rli.view.snapshot import Snapshot
 
 
@@ -20,13 +20,12 @@ def announced_partitions(snapshot: Snapshot) -> dict[str, PendingIndexing]:
         snapshot: of the table, its properties as they are now.
 
     Raises:
-        CorruptTableError: the plan of a pending indexing cannot be read; names the file.
+        CorruptTableError: the plan of an indexing that has begun cannot be read; names the file.
     """
     table = snapshot.table
     building = {
         name: indexing
-        for indexing in pending_indexings(snapshot.timeline)
-        if indexing.is_begun
+        for indexing in begun_indexings(snapshot.timeline)
         for name in indexing.unlisted(table.properties)
     }
     if not building:

@@ -30,8 +30,8 @@ class PendingIndexing:
 
     @property
     def is_begun(self) -> bool:
-        """Whether an indexer of Hudi works on it, or died while it did: the inflight instants of rli have content."""
-        return self.instant.state is InstantState.INFLIGHT and not self.instant.size
+        """Whether an indexer of Hudi works on it, or died while it did."""
+        return _is_begun(self.instant)
 
     def unlisted(self, properties: TableProperties) -> frozenset[str]:
         """The partitions that readers do not rely on yet."""
@@ -44,7 +44,21 @@ def pending_indexings(timeline: Timeline) -> list[PendingIndexing]:
     Raises:
         CorruptTableError: a plan cannot be read; names the file.
     """
-    found = [(instant, _path(timeline, instant)) for instant in timeline.pending if instant.action == Action.INDEXING]
+    return _with_plans(timeline, (one for one in timeline.pending if one.action == Action.INDEXING))
+
+
+def begun_indexings(timeline: Timeline) -> list[PendingIndexing]:
+    """The pending indexings that an indexer of Hudi has begun; raises as ``pending_indexings``, but for their plans alone."""
+    return _with_plans(timeline, (one for one in timeline.pending if one.action == Action.INDEXING and _is_begun(one)))
+
+
+def _is_begun(instant: Instant) -> bool:
+    # The inflight instants of rli have content.
+    return instant.state is InstantState.INFLIGHT and not instant.size
+
+
+def _with_plans(timeline: Timeline, instants: Iterable[Instant]) -> list[PendingIndexing]:
+    found = [(instant, _path(timeline, instant)) for instant in instants]
     plans = [(instant, path, timeline.storage.read_bytes(path)) for instant, path in found]
     return [
         PendingIndexing(instant, IndexingPlan.from_avro(content, path))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rli import ColumnIndexState, ConflictError, Table, create_table
+from rli import ColumnIndexState, ConflictError, CorruptTableError, Table, create_table
 from rli.findings import Verdict
 from rli.metadata_table.findings import metadata_findings
 from rli.table.table import opened_table
@@ -49,6 +49,16 @@ def test_no_commit_misses_a_begun_index(table: Table) -> None:
     with pytest.raises(ConflictError, match="an indexer of Hudi builds this index"):
         table.metadata.enable(["bloom_filters"])
     assert table.read().num_rows == 2
+
+
+def test_damaged_plan_stops_commits_once_begun(table: Table) -> None:
+    timeline = _schedule(table, "bloom_filters")
+    (plan,) = timeline.glob(f"{_INSTANT}*")
+    plan.write_bytes(b"")
+    assert table.upsert(_rows("c")).inserted == 1
+    begin_indexing(timeline, _INSTANT)
+    with pytest.raises(CorruptTableError, match=plan.name):
+        table.upsert(_rows("d"))
 
 
 def test_a_dead_indexing_is_dropped(table: Table) -> None:
