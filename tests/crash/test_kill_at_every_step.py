@@ -123,10 +123,9 @@ def test_kill_during_cleanup_of_killed_write(copies: Copies) -> None:
             break
 
 
-@pytest.mark.parametrize("part", [1, 2, 3])
-def test_a_kill_in_a_bootstrap(copies: Copies, part: int) -> None:
+def test_a_kill_in_a_bootstrap(copies: Copies) -> None:
     folder = copies.make()
-    assert was_killed(bootstrap_and_die, folder, part)
+    assert was_killed(bootstrap_and_die, folder)
     table = open_copy(folder)
     assert table.bootstrap_index(shards=3) == len(AFTER["bootstrap"])
     check_stored(table)
