@@ -81,11 +81,11 @@ class _Growth:
     def split(self, servers: Servers, names: Names, states: SegmentStates, reply: Reply) -> Command | None:
         """Writes the parts; None where the segment has grown since."""
         state, buckets = reply[0], reply[1:]
-        # Another process has split these buckets. Nothing is lost by giving up: segments work with any number of
-        # buckets.
-        if state is not None and Segment.from_bytes(state).buckets != self.before:
+        # Another process has split these buckets, or the server went back to before it had the segment (P33). Nothing is
+        # lost by giving up: segments work with any number of buckets, and who reads this one next finds out.
+        if state is None or Segment.from_bytes(state).buckets != self.before:
             return None
-        if state is None or None in buckets:
+        if None in buckets:
             raise states.lost(self.width, self.shard)
         numbers = np.concatenate([self.sources, self.new])
         # Each split bucket gets another stamp, so a writer that merged on top of the old content is refused, and places

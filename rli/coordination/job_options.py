@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from rli.findings import Finding, Verdict
@@ -24,7 +24,10 @@ _OF_PARTITIONS: Final = {
 _WANTED_BY_DEFAULT: Final = frozenset({"column_stats"})
 """Partitions that Hudi 1.2 builds without an option."""
 
-_RETAINED: Final = "hoodie.clean.commits.retained"
+_RETAINED: Final = ("hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained")
+"""The names of the option: Hudi 1.0 and later know both, and take the first if both are given; 0.15 knows the second alone."""
+
+_POLICY: Final = ("hoodie.clean.policy", "hoodie.cleaner.policy")
 _RETAINED_BY_DEFAULT: Final = 10
 _BY_COMMITS: Final = "KEEP_LATEST_COMMITS"
 _STRATEGY: Final = "hoodie.write.lock.conflict.resolution.strategy"
@@ -107,19 +110,19 @@ def _of_metadata(table: TableDefinition, options: Mapping[str, str]) -> Iterator
 
 def _of_cleans(snapshot: Snapshot, options: Mapping[str, str]) -> Iterator[Finding]:
     """Whether cleans of the job would remove at once what its longest write has replaced."""
-    policy = options.get("hoodie.clean.policy", _BY_COMMITS).strip().upper()
+    policy = (_first_of(_POLICY, options) or _BY_COMMITS).upper()
     if _is(options, "hoodie.clean.automatic", "false") or policy != _BY_COMMITS:
         return
-    given = options.get(_RETAINED, "").strip()
+    given = _first_of(_RETAINED, options)
     retained = int(given) if given.isdecimal() else _RETAINED_BY_DEFAULT
     for longest, commits in _commits_meanwhile(snapshot):
         if commits >= retained and not snapshot.change(longest).is_native:
             yield Finding(
                 _CHECK,
                 Verdict.WARNING,
-                f"{_RETAINED}={given or f'(not set: {retained})'}, but {commits} later commits completed during the write "
+                f"{_RETAINED[-1]}={given or f'(not set: {retained})'}, but {commits} later commits completed during the write "
                 f"{longest.time}: after such a write, a clean of the job removes at once what the write has replaced",
-                f"set {_RETAINED} above {commits}, and hoodie.keep.min.commits above it",
+                f"set {_RETAINED[-1]} above {commits}, and hoodie.keep.min.commits above it",
             )
             return
 
@@ -141,6 +144,10 @@ def _commits_meanwhile(snapshot: Snapshot) -> list[tuple[Instant, int]]:
         for write, end in ends.items()
     ]
     return sorted(counts, key=lambda found: found[1], reverse=True)
+
+
+def _first_of(names: Sequence[str], options: Mapping[str, str]) -> str:
+    return next((options[name].strip() for name in names if name in options), "")
 
 
 def _is(options: Mapping[str, str], key: str, value: str) -> bool:

@@ -231,7 +231,8 @@ def test_early_cleans_are_warned_of(rli: Rli, tmp_path: Path) -> None:
     [found] = job_findings(rli, path)
     assert found["verdict"] == "warning"
     assert f"10 later commits completed during the write {slow}" in found["detail"]
-    for line in ("hoodie.clean.commits.retained=11", "hoodie.clean.automatic=false"):
+    unneeded = ("hoodie.cleaner.policy=KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.automatic=false")
+    for line in ("hoodie.clean.commits.retained=11", "hoodie.cleaner.commits.retained=11", *unneeded):
         assert [found["verdict"] for found in job_findings(rli, path, line)] == ["ok"]
 
 

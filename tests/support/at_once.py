@@ -64,7 +64,7 @@ _WITHOUT_SERVICES: Final = {"hoodie.keep.min.commits": "1000", "hoodie.keep.max.
 # A clean counts commits from their beginning, and a write of Hudi lasts for many commits of rli. If fewer were retained, the clean
 # after the write would remove at once what the write has replaced, and no index could compare the two.
 _WITH_SERVICES: Final = {
-    "hoodie.clean.commits.retained": "60",
+    "hoodie.cleaner.commits.retained": "60",
     "hoodie.keep.min.commits": "64",
     "hoodie.keep.max.commits": "72",
 }
