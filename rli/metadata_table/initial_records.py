@@ -1,16 +1,18 @@
 """The records of new partitions of the metadata table, from the folders, footers and keys of its table.
 
 Records are cells, and those of each file group are sorted apart. Memory holds the names of all files, the statistics of
-the files of some partitions of the table, and what ``CellSorter`` keeps. Tasks of an engine may read footers and keys.
+the files of one partition of the table, the footers of 512 files, and what ``CellSorter`` keeps. Tasks of an engine may read
+footers and keys.
 """
 
 from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from typing import Final
 
 import pyarrow as pa
@@ -51,7 +53,7 @@ _GROUPS: Final[Mapping[str, int]] = {
     PartitionKind.BLOOM_FILTERS: 4,
 }
 _FOOTERS_AT_ONCE: Final = 512
-"""Of partitions that are small; those of a large one are read together, too."""
+"""A bloom filter of Hudi has some 430 KB: they fit into what Spark's driver takes by default."""
 
 _KEYS_FOLDER: Final = "keys"
 _GROUPS_OF_EXPRESSION: Final = 2
@@ -104,10 +106,9 @@ class InitialRecords:
         if PartitionKind.FILES in sorters:
             self._add(sorters, PartitionKind.FILES, self._lists())
         if not _FROM_FOOTERS.isdisjoint(sorters):
-            for paths in lots_of(sorted(self._files), lambda path: len(self._files[path]), _FOOTERS_AT_ONCE):
-                read = self._footers(paths)
-                for path in paths:
-                    self._add_from_footers(path, read, sorters, on_file)
+            read = self._footers(has_filters=PartitionKind.BLOOM_FILTERS in sorters)
+            for path in sorted(self._files):
+                self._add_from_footers(path, read, sorters, on_file)
         if PartitionKind.RECORD_INDEX in sorters:
             for file_slice in self._live:
                 self._add_locations(file_slice, sorters[PartitionKind.RECORD_INDEX])
@@ -175,26 +176,31 @@ class InitialRecords:
         for path, files in self._files.items():
             yield files_key(path), FileList({name: ListedFile(size) for name, size in files.items()})
 
-    def _footers(self, paths: Sequence[str]) -> Mapping[str, BaseFileRecords]:
-        """What the base files of some partitions of the table tell, by their paths."""
-        files = [posixpath.join(path, name) for path in paths for name in self._files[path] if not is_log_file(name)]
-        task = partial(_read_footer, self.snapshot.table.storage, self.columns)
-        return dict((self.tasks or InThreads()).run(task, files))
+    def _base_files(self, path: str) -> list[str]:
+        """Names of the base files of one partition of the table, in order."""
+        return sorted(name for name in self._files[path] if not is_log_file(name))
+
+    def _footers(self, *, has_filters: bool) -> Iterator[BaseFileRecords]:
+        """What the base files of the table tell: those of one partition after those of the other, both in order."""
+        files = (posixpath.join(path, name) for path in sorted(self._files) for name in self._base_files(path))
+        task = partial(_read_footer, self.snapshot.table.storage, self.columns, has_filter=has_filters)
+        for lot in lots_of(files, lambda _: 1, _FOOTERS_AT_ONCE):
+            read = dict((self.tasks or InThreads()).run(task, lot))
+            yield from (read.pop(file) for file in lot)
 
     def _add_from_footers(
         self,
         path: str,
-        read: Mapping[str, BaseFileRecords],
+        read: Iterator[BaseFileRecords],
         sorters: Mapping[str, CellSorter],
         on_file: Callable[[], None],
     ) -> None:
-        """Records of the base files of one partition of the table."""
-        names = sorted(name for name in self._files[path] if not is_log_file(name))
+        """Records of the base files of one partition of the table, which come next."""
+        names = self._base_files(path)
         slices = self.snapshot.slices.of_partitions([path])
         live = {posixpath.basename(file.path) for file_slice in slices for file in file_slice.files}
         of_live: list[Mapping[str, ColumnStatistics]] = []
-        for name in names:
-            records = read[posixpath.join(path, name)]
+        for name, records in zip(names, islice(read, len(names)), strict=True):
             self._add_file(path, name, records, sorters)
             if name in live and records.rows:
                 of_live.append(records.statistics)
@@ -248,9 +254,12 @@ class InitialRecords:
             _share_out(kind, cells, ids, sorter)
 
 
-def _read_footer(storage: Storage, columns: IndexedColumns, path: str) -> tuple[str, BaseFileRecords]:
+def _read_footer(
+    storage: Storage, columns: IndexedColumns, path: str, *, has_filter: bool
+) -> tuple[str, BaseFileRecords]:
     """What one base file tells, with its path: a task."""
-    return path, base_file_records(storage, path, columns)
+    records = base_file_records(storage, path, columns)
+    return path, records if has_filter else replace(records, bloom_filter=None)
 
 
 def visible_files(snapshot: Snapshot) -> dict[str, dict[str, int]]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
 
+import pyarrow as pa
 import pytest
 
 from rli import (
@@ -21,6 +26,9 @@ from rli.hudi.properties import load_properties
 from rli.table.table import opened_table
 from tests.support.metadata_tables import METADATA_TABLES, unpack_metadata_table
 from tests.support.tables import records, turn_into_version_9
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _ALL = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
 
@@ -57,6 +65,32 @@ def test_metadata_born_again_agrees_with_tables(name: str, tmp_path: Path) -> No
     table.delete(table.read(columns=["id"])["id"].to_pylist()[:1])
     assert {found.partition for found in table.metadata.status().partitions} == {*listed}
     assert table.metadata.verify() == ()
+
+
+class _Watched:
+    """Runs tasks here, and notes the bytes of the results that a caller gets at once."""
+
+    def __init__(self) -> None:
+        self.sizes: list[list[int]] = []
+
+    def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
+        results = [function(item) for item in items]
+        self.sizes.append([len(pickle.dumps(result)) for result in results])
+        return results
+
+
+def test_births_hold_few_footers_at_once(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", ordering="ts", index="simple:")
+    table.upsert(pa.table({"id": [f"key{number}" for number in range(20_000)], "ts": [1] * 20_000}))
+    (first,) = Path(table.location).glob("*.parquet")
+    # A bloom filter, which statistics do without, has more than half of it.
+    assert first.stat().st_size > 50_000
+    for number in range(600):
+        (first.parent / f"{UUID(int=number)}{first.name[36:]}").hardlink_to(first)
+    tasks = _Watched()
+    table.metadata.enable(["files", "column_stats"], tasks=tasks)
+    assert [len(sizes) for sizes in tasks.sizes] == [512, 89]
+    assert max(map(max, tasks.sizes)) < 10_000
 
 
 def test_listed_partitions_stay_as_they_are(table: Table) -> None:
