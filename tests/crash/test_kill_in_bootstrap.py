@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from rli import CorruptTableError, KeyMode, Table, create_table, open_table
+from rli.store.registry import open_store
 from rli.view.file_slices import FileSlice
 from tests.support.children import was_killed
 from tests.support.tables import records
@@ -80,6 +81,15 @@ def test_other_options_begin_again(table: Table) -> None:
     assert was_killed(_bootstrap_and_die, Path(table.location).parent, 2)
     with open_table(table.location) as again:
         assert again.bootstrap_index(key_mode=KeyMode.DIGEST) == 20
+        assert again.verify_index(deep=True).agrees
+
+
+def test_a_damaged_note_begins_again(table: Table) -> None:
+    assert was_killed(_bootstrap_and_die, Path(table.location).parent, 2)
+    with open_store(f"lmdb://{Path(table.location).parent}/i") as store:
+        assert store.compare_and_set("build", store.read_control("build"), b"{damaged")
+    with open_table(table.location) as again:
+        assert again.bootstrap_index() == 20
         assert again.verify_index(deep=True).agrees
 
 

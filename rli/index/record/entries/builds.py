@@ -42,9 +42,12 @@ class BuildNotes:
         self.store.compare_and_set(_BEGAN, None, json.dumps(asdict(applied)).encode())
 
     def began_at(self) -> Watermarks | None:
-        """The watermarks from before the first entry; None if no build has begun."""
+        """The watermarks from before the first entry; None if no build has begun, or its note is damaged."""
         content = self.store.read_control(_BEGAN)
-        return None if content is None else Watermarks(**parse_json(content))
+        try:
+            return None if content is None else Watermarks(**parse_json(content))
+        except (TypeError, ValueError):
+            return None
 
     def give_up(self) -> None:
         """Let the next build begin again, from the state that the table has then."""
@@ -62,8 +65,10 @@ class BuildNotes:
 
 def unfinished_build(index: StoredEntries) -> tuple[Watermarks, LogRecord] | None:
     """The watermarks and the record of a build that began and did not end; None if there is none that may go on."""
+    if index.store.applied_sequence() is not None:
+        return None
     applied, record = BuildNotes(index.store).began_at(), index.log.refresh().record_at(1)
-    if applied is None or record is None or index.store.applied_sequence() is not None:
+    if applied is None or record is None:
         return None
     # A server that was replaced since may have lost entries of finished shards.
     return (applied, record) if index.store.applied().evidence == applied.evidence else None
