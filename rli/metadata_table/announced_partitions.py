@@ -7,7 +7,7 @@ the partition out. The indexer then takes each commit that it finds in the metad
 
 from __future__ import annotations
 
-from rli.errors import ConflictError, CorruptTableError
+from rli.errors import ConflictError, CorruptTableError, UnsupportedTableError
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.view.planned_indexing import PendingIndexing, begun_indexings
 from rli.view.snapshot import Snapshot
@@ -38,6 +38,8 @@ def announced_partitions(snapshot: Snapshot) -> dict[str, PendingIndexing]:
 def require_none_announced(snapshot: Snapshot) -> None:
     """Pass a change of records if no index that Hudi builds would lack it.
 
+    A table without a metadata table passes: nobody looks for its commits there.
+
     Args:
         snapshot: of the table, its properties as they are now.
 
@@ -45,6 +47,8 @@ def require_none_announced(snapshot: Snapshot) -> None:
         ConflictError: there is one; names it and its indexing.
         CorruptTableError: as ``announced_partitions``.
     """
+    if not snapshot.table.properties.metadata_partitions:
+        return
     for name, indexing in announced_partitions(snapshot).items():
         raise ConflictError(
             f"an indexer of Hudi builds an index that would lack this commit: table={snapshot.table.location} "
@@ -58,6 +62,7 @@ def require_none_announced(snapshot: Snapshot) -> None:
 def _has_groups(name: str, reader: MetadataTableReader) -> bool:
     try:
         reader.groups(name)
-    except CorruptTableError:
+    except (CorruptTableError, UnsupportedTableError):
+        # The latter if rli knows no partitions of its kind.
         return False
     return True

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from rli.errors import InvalidInputError
 from rli.hudi.metadata.partitions import PartitionKind, kind_of
+from rli.hudi.properties import TableProperties
+from rli.hudi.timeline.instant import Action
 from rli.publication.fence import Fence
+from rli.publication.instants import TableInstant
 from rli.publication.metadata_partitions import remove_partitions
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
-from rli.view.planned_indexing import partitions_of, pending_indexings
+from rli.view.planned_indexing import PendingIndexing, partitions_of, pending_indexings, readable_indexings
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +37,19 @@ class MetadataChange:
 def disable_metadata(names: Collection[str] | None, fence: Fence) -> MetadataChange:
     """Remove partitions of the metadata table, or the whole of it; see ``foretold_removal``. The caller holds the lease.
 
-    Of a partition that Hudi builds or has scheduled, the indexing is aborted: its indexer must be dead.
+    Of a partition that Hudi builds or has scheduled, the indexing is aborted: its indexer must be dead. With the whole metadata
+    table, those go, too, whose plans cannot be read.
 
     Raises:
         InvalidInputError: the metadata table has no such partition.
+        CorruptTableError: as ``foretold_removal``.
         LeaseLostError: another writer took the lease over.
     """
     change = foretold_removal(fence.table, names)
+    if names is None:
+        for instant in readable_indexings(fence.table.load_timeline())[1]:
+            fence.require_held()
+            TableInstant(fence.table, instant.time, Action.INDEXING).drop()
     if change.removed or names is None:
         remove_partitions(change.removed or (PartitionKind.FILES,), fence)
     if change.removed:
@@ -53,9 +62,11 @@ def foretold_removal(table: TableDefinition, names: Collection[str] | None) -> M
 
     Raises:
         InvalidInputError: the metadata table has no such partition.
+        CorruptTableError: the plan of a pending indexing cannot be read, and not all partitions go.
     """
     table = table.reloaded()
-    properties, indexings = table.properties, pending_indexings(table.load_timeline())
+    properties, timeline = table.properties, table.load_timeline()
+    indexings = readable_indexings(timeline)[0] if names is None else pending_indexings(timeline)
     present = partitions_of(properties, indexings)
     unknown = sorted({*(names or ())} - {*present})
     if unknown:
@@ -63,12 +74,23 @@ def foretold_removal(table: TableDefinition, names: Collection[str] | None) -> M
             f"the metadata table has no such partition: partition={unknown[0]}",
             remedy=f"choose from {', '.join(present)}" if present else "the table has no metadata table",
         )
-    goes = {*present} if names is None else _with_dependent(names, present)
-    # An indexing ends as a whole.
-    goes |= {name for one in indexings if not one.partitions.isdisjoint(goes) for name in one.unlisted(properties)}
+    goes = {*present} if names is None else _going(names, present, indexings, properties)
     removed = tuple(name for name in present if name in goes)
     listed = tuple(name for name in properties.metadata_partitions if name not in goes)
     return MetadataChange((), removed, listed, dry_run=True)
+
+
+def _going(
+    names: Iterable[str], present: Sequence[str], indexings: Sequence[PendingIndexing], properties: TableProperties
+) -> set[str]:
+    """Some partitions, those that need them, and those whose indexing ends with one of these."""
+    goes, more = set[str](), {*names}
+    while not more <= goes:
+        goes |= more
+        more = _with_dependent(goes, present)
+        # An indexing ends as a whole.
+        more |= {name for one in indexings if not one.partitions.isdisjoint(more) for name in one.unlisted(properties)}
+    return goes
 
 
 def _with_dependent(names: Iterable[str], present: Sequence[str]) -> set[str]:

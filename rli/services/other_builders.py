@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from rli.errors import ConflictError
 from rli.view import paths
-from rli.view.planned_indexing import indexings_of
+from rli.view.planned_indexing import begun_indexings
 from rli.view.snapshot import Snapshot
 
 
@@ -24,9 +24,9 @@ def require_no_other_writer(snapshot: Snapshot) -> None:
 
 def require_no_other_indexer(snapshot: Snapshot, partitions: Collection[str]) -> None:
     """Raise ``ConflictError`` if an indexer of Hudi builds one of some partitions: each would remove the other's files."""
-    for indexing in indexings_of(snapshot.timeline, partitions):
-        if indexing.is_begun:
-            names = indexing.partitions.intersection(partitions)
+    for indexing in begun_indexings(snapshot.timeline):
+        names = indexing.partitions.intersection(partitions)
+        if names:
             raise ConflictError(
                 f"an indexer of Hudi builds this index: table={snapshot.table.location} partition={min(names)} "
                 f"indexing={indexing.instant.time}",

@@ -110,10 +110,10 @@ class IndexesOnColumns:
         """See ``Table.build_indexes``."""
         for name in sorted(self._named_ones().dropped):
             self._finish_drop(name, timeout)
-        partitions = run_indexings(self._opened, timeout, on_progress)
+        partitions, failures = run_indexings(self._opened, timeout, on_progress)
         of_hudi = [index for index in self.list() if index.partition in partitions] if partitions else []
         scheduled = {name: one for name, one in self._named_ones().indexes.items() if one.is_scheduled}
-        built, failures = [], dict[str, RliError]()
+        built = []
         for name, one in scheduled.items():
             try:
                 built.append(self.create(name, WantedIndex.again(one), timeout, on_progress))

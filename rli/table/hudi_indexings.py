@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from rli.errors import UnsupportedTableError
+from rli.errors import RliError, UnsupportedTableError
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind, kind_of
 from rli.hudi.timeline.instant import Action
@@ -22,31 +22,39 @@ from rli.view.snapshot import Snapshot, told_of_now
 from rli.view.table_change import NO_CHANGE
 
 
-def run_indexings(opened: OpenTable, timeout: float | None, on_progress: OnProgress) -> list[str]:
-    """Carry out what Hudi has scheduled and its indexer has not begun; returns the new partitions.
+def run_indexings(
+    opened: OpenTable, timeout: float | None, on_progress: OnProgress
+) -> tuple[list[str], dict[str, RliError]]:
+    """Carry out what Hudi has scheduled and its indexer has not begun.
 
-    An indexing that an indexer of Hudi has begun is left to it.
+    An indexing that an indexer of Hudi has begun is left to it. One that fails stays scheduled, and the others go on.
 
     Args:
         opened: the table.
         timeout: for the lease.
         on_progress: called with the number of files read, and of all files.
 
+    Returns:
+        The new partitions, and instant → failure: ``UnsupportedTableError`` if rli cannot build a partition of its plan, or as
+        ``build_partitions``.
+
     Raises:
-        UnsupportedTableError: rli cannot build a partition of a plan; the indexing stays scheduled.
-        RliError: as ``build_partitions``.
+        CorruptTableError: a plan cannot be read; names the file.
     """
-    built: list[str] = []
+    built, failures = list[str](), dict[str, RliError]()
     table = opened.follow().reloaded()
     for indexing in pending_indexings(table.load_timeline()):
         # Hudi lists a partition before it has caught up, so a begun indexing is its indexer's to the end.
         if indexing.is_begun:
             continue
         missing = sorted(indexing.unlisted(table.properties))
-        for wanted in told_of_now(table, partial(_wanted, opened.scope, missing)):
-            built += build_partitions(opened, wanted, timeout, on_progress).added
-        _complete(opened, indexing, timeout)
-    return built
+        try:
+            for wanted in told_of_now(table, partial(_wanted, opened.scope, missing)):
+                built += build_partitions(opened, wanted, timeout, on_progress).added
+            _complete(opened, indexing, timeout)
+        except RliError as error:
+            failures[indexing.instant.time] = error
+    return built, failures
 
 
 def _wanted(scope: Scope, names: Sequence[str], snapshot: Snapshot) -> list[NewPartitions]:

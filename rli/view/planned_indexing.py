@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from rli.errors import CorruptTableError
 from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.indexing_plan import IndexingPlan
 from rli.hudi.timeline.instant import Action, Instant, InstantState
@@ -44,12 +45,27 @@ def pending_indexings(timeline: Timeline) -> list[PendingIndexing]:
     Raises:
         CorruptTableError: a plan cannot be read; names the file.
     """
-    return _with_plans(timeline, (one for one in timeline.pending if one.action == Action.INDEXING))
+    return _with_plans(timeline, _pending(timeline))
 
 
 def begun_indexings(timeline: Timeline) -> list[PendingIndexing]:
     """The pending indexings that an indexer of Hudi has begun; raises as ``pending_indexings``, but for their plans alone."""
-    return _with_plans(timeline, (one for one in timeline.pending if one.action == Action.INDEXING and _is_begun(one)))
+    return _with_plans(timeline, filter(_is_begun, _pending(timeline)))
+
+
+def readable_indexings(timeline: Timeline) -> tuple[list[PendingIndexing], list[Instant]]:
+    """The pending indexings, the oldest first, and the instants of those whose plans cannot be read."""
+    readable, damaged = list[PendingIndexing](), list[Instant]()
+    for instant in _pending(timeline):
+        try:
+            readable += _with_plans(timeline, [instant])
+        except CorruptTableError:
+            damaged.append(instant)
+    return readable, damaged
+
+
+def _pending(timeline: Timeline) -> list[Instant]:
+    return [one for one in timeline.pending if one.action == Action.INDEXING]
 
 
 def _is_begun(instant: Instant) -> bool:
@@ -69,8 +85,9 @@ def _with_plans(timeline: Timeline, instants: Iterable[Instant]) -> list[Pending
 
 
 def indexings_of(timeline: Timeline, partitions: Collection[str]) -> list[PendingIndexing]:
-    """The pending indexings that build any of some partitions; raises as ``pending_indexings``."""
-    return [one for one in pending_indexings(timeline) if not one.partitions.isdisjoint(partitions)]
+    """The pending indexings that build any of some partitions, as far as their plans can be read."""
+    readable, _ = readable_indexings(timeline)
+    return [one for one in readable if not one.partitions.isdisjoint(partitions)]
 
 
 def partitions_of(properties: TableProperties, indexings: Iterable[PendingIndexing]) -> tuple[str, ...]:

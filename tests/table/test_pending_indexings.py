@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rli import ColumnIndexState, ConflictError, CorruptTableError, Table, create_table
+from rli import ColumnIndexState, ConflictError, CorruptTableError, Table, UnsupportedTableError, create_table
 from rli.findings import Verdict
 from rli.metadata_table.findings import metadata_findings
 from rli.table.table import opened_table
@@ -18,6 +18,7 @@ from tests.support.tables import turn_into_version_9
 pytestmark = pytest.mark.invariant("P63")
 
 _INSTANT = "20990101000000000"
+_LATER = "20990101000000001"
 
 
 @pytest.fixture
@@ -33,9 +34,9 @@ def _rows(*keys: str) -> pa.Table:
     return pa.table({"id": [*keys], "ts": [1] * len(keys), "email": [f"{key}@x" for key in keys]})
 
 
-def _schedule(table: Table, *partitions: str) -> Path:
+def _schedule(table: Table, *partitions: str, instant: str = _INSTANT) -> Path:
     timeline = Path(table.location, ".hoodie/timeline")
-    schedule_indexing(timeline, _INSTANT, partitions, table.timeline()[-1].time)
+    schedule_indexing(timeline, instant, partitions, table.timeline()[-1].time)
     return timeline
 
 
@@ -56,9 +57,42 @@ def test_damaged_plan_stops_commits_once_begun(table: Table) -> None:
     (plan,) = timeline.glob(f"{_INSTANT}*")
     plan.write_bytes(b"")
     assert table.upsert(_rows("c")).inserted == 1
+    assert table.metadata.enable(["bloom_filters"]).added == ("bloom_filters",)
     begin_indexing(timeline, _INSTANT)
     with pytest.raises(CorruptTableError, match=plan.name):
         table.upsert(_rows("d"))
+    with pytest.raises(CorruptTableError, match="rli metadata disable TABLE"):
+        table.metadata.disable(["bloom_filters"])
+    table.metadata.disable()
+    assert not [*timeline.glob(f"{_INSTANT}*")]
+    assert table.upsert(_rows("d")).inserted == 1
+
+
+def test_unknown_begun_index_holds_commits_back(table: Table) -> None:
+    begin_indexing(_schedule(table, "vector_index_x"), _INSTANT)
+    properties = Path(table.location, ".hoodie/hoodie.properties")
+    inflight = "hoodie.table.metadata.partitions.inflight=vector_index_x"
+    properties.write_text(f"{properties.read_text()}\n{inflight}\n")
+    with pytest.raises(ConflictError, match="an indexer of Hudi builds an index"):
+        table.upsert(_rows("c"), attempts=1)
+
+
+def test_indexings_pass_without_a_metadata_table(table: Table) -> None:
+    table.metadata.disable()
+    begin_indexing(_schedule(table, "bloom_filters"), _INSTANT)
+    last = table.upsert(_rows("c")).instant
+    table.rollback(last or "")
+    assert sorted(table.read()["id"].to_pylist()) == ["a", "b"]
+
+
+def test_overlapping_indexings_are_dropped_together(table: Table) -> None:
+    timeline = _schedule(table, "bloom_filters", "column_stats")
+    _schedule(table, "column_stats", "partition_stats", instant=_LATER)
+    for instant in (_INSTANT, _LATER):
+        begin_indexing(timeline, instant)
+    removed = table.metadata.disable(["bloom_filters"]).removed
+    assert {*removed} == {"bloom_filters", "column_stats", "partition_stats"}
+    assert not [*timeline.glob("2099*.indexing*")]
 
 
 def test_a_dead_indexing_is_dropped(table: Table) -> None:
@@ -84,6 +118,17 @@ def test_a_scheduled_indexing_is_carried_out(table: Table) -> None:
     assert {index.state for index in table.indexes()} == {ColumnIndexState.VALID}
     assert table.metadata.verify() == ()
     assert table.build_indexes() == ()
+
+
+def test_failed_indexing_leaves_others_to_run(table: Table) -> None:
+    _schedule(table, "secondary_index_foo")
+    _schedule(table, "bloom_filters", instant=_LATER)
+    table.create_index("by_email", on="email", using="secondary", wait=False)
+    with pytest.raises(UnsupportedTableError, match="secondary_index_foo"):
+        table.build_indexes()
+    states = {index.name: index.state for index in table.indexes()}
+    valid = ColumnIndexState.VALID
+    assert states == {"foo": ColumnIndexState.BUILDING, "bloom_filters": valid, "by_email": valid}
 
 
 def test_a_listed_indexing_is_left(table: Table) -> None:

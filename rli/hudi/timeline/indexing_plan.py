@@ -52,7 +52,8 @@ class IndexingPlan:
         except MALFORMED as error:
             raise CorruptTableError(
                 f"a requested indexing cannot be read: file={file_name} ({type(error).__name__}: {error})",
-                remedy="restore the file from a backup, or drop the index with Hudi",
+                remedy="restore the file from a backup; or, if no indexer works by it, delete it and the inflight file of its "
+                "instant, or remove the whole metadata table, and the plan with it: rli metadata disable TABLE",
             ) from error
 
     def completed(self) -> bytes:
