@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 from rli import Table
+from tests.crash.changes import changes_to_kill
 from tests.crash.conftest import Copies
 from tests.crash.writes import BATCH, open_copy, pointed, read_rows
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
-from tests.support.soak import EVERY_POINT
 from tests.support.tables import records
 
 pytestmark = [pytest.mark.crash, pytest.mark.invariant("P53"), pytest.mark.invariant("P54")]
 
-_STRIDE = 1 if EVERY_POINT else 23
 _PARTITIONS = ("files", "column_stats")
 
 Change = Callable[[Path, AtPoint], None]
@@ -52,8 +51,11 @@ def archive_and_die(folder: Path, at_point: AtPoint) -> None:
     pointed(open_copy(folder), at_point).archive(keep_commits=1)
 
 
-@pytest.mark.parametrize("change", [enable_and_die, join_and_die, disable_and_die, compact_and_die, archive_and_die])
-def test_kill_at_changes_of_metadata_table(copies: Copies, copies_9: Copies, change: Change) -> None:
+@pytest.mark.parametrize(
+    ("change", "every"),
+    [(enable_and_die, 9), (join_and_die, 9), (disable_and_die, 5), (compact_and_die, 5), (archive_and_die, 9)],
+)
+def test_kill_at_changes_of_metadata_table(copies: Copies, copies_9: Copies, change: Change, every: int) -> None:
     """The metadata table says what the table says all the time, and the next call does what was wanted."""
     chosen = copies_9 if change in {join_and_die, archive_and_die} else copies
     points: list[str] = []
@@ -61,8 +63,7 @@ def test_kill_at_changes_of_metadata_table(copies: Copies, copies_9: Copies, cha
     with open_copy(once) as table:
         rows = read_rows(table)
     change(once, points.append)
-    numbers = [number for number, point in enumerate(points, 1) if point.startswith("before")]
-    for number in numbers[::_STRIDE]:
+    for number in changes_to_kill(points, every):
         folder = _prepared(chosen, change)
         assert was_killed(change, folder, KillAt(number)), points[number - 1]
         with open_copy(folder) as table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from rli import Table, open_table
 from rli.hudi.file_names import token_begin
 from rli.hudi.metadata.partitions import METADATA_FOLDER
 from rli.storage import Storage
+from tests.crash.changes import changes_to_kill
 from tests.crash.writes import pointed
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
@@ -136,12 +136,17 @@ def test_kill_while_finishing_killed_rollback(template: Path, tmp_path: Path) ->
     points: list[str] = []
     _roll_back(pointed(_opened(copy("whole")), points.append))
     logs = [number for number, point in enumerate(points, 1) if "before publish" in point and ".log." in point]
-    for number in count(1, 1 if EVERY_POINT else 90):
-        table = copy(str(number))
+
+    def with_killed_rollback(name: str) -> Path:
+        table = copy(name)
         assert was_killed(_do_and_die, table, "rollback", KillAt(logs[len(logs) // 2]))
-        killed = was_killed(_delete_and_die, table, KillAt(number))
+        return table
+
+    finishing: list[str] = []
+    _delete_and_die(with_killed_rollback("finished"), finishing.append)
+    for number in changes_to_kill(finishing, 40):
+        table = with_killed_rollback(str(number))
+        assert was_killed(_delete_and_die, table, KillAt(number)), finishing[number - 1]
         _opened(table).delete([_ids(table)[0]])
-        assert differences(table) == [], number
+        assert differences(table) == [], finishing[number - 1]
         shutil.rmtree(table.parent)
-        if not killed:
-            break
