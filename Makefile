@@ -103,11 +103,13 @@ unit-lane: $(VENV_UNIT)/.done ## Run the quick tests on another Python version (
 
 # How many times as many random cases as `make test`.
 SOAK ?= 20
+SOAK_TESTS := tests/benchmarks tests/cli tests/concurrency tests/conformance tests/crash tests/docs tests/index tests/index_kinds \
+	tests/interop tests/reads tests/services tests/spark tests/storage tests/table tests/unit examples
 
 .PHONY: soak
 soak: $(VENV)/.dev ## Try many random cases: histories, kills at random times, examples (SOAK=100: for longer)
 	RLI_SOAK=$(SOAK) $(BIN)/python -m pytest $(IN_PARALLEL) --timeout 86400 \
-		$(or $(PYTEST_ARGS),tests/benchmarks tests/concurrency tests/conformance tests/crash tests/index tests/interop tests/services tests/spark tests/table tests/unit examples)
+		$(or $(PYTEST_ARGS),$(SOAK_TESTS))
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, format, spelling, types and the direction of imports
