@@ -113,12 +113,14 @@ else:
     }
 
     def __getattr__(name: str) -> object:
+        if name == "advice":
+            return _import_module("rli.advice")
         if name not in _MODULES_OF_ADVICE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(_import_module(_MODULES_OF_ADVICE[name]), name)
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__all__, "advice"})
 
 
 __version__ = _version("record-level-index")

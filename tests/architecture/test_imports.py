@@ -56,7 +56,8 @@ def test_core_import_loads_no_client_library(module: str) -> None:
 def test_advice_is_loaded_when_asked() -> None:
     program = (
         "import sys, rli\n"
-        "assert 'rli.advice' not in sys.modules and 'advise' in dir(rli)\n"
+        "assert 'rli.advice' not in sys.modules and {'advise', 'advice'} <= set(dir(rli))\n"
+        "assert rli.advice is sys.modules['rli.advice'] and rli.advice.Advice is rli.Advice\n"
         "from rli import *\n"
         "assert advise is rli.advise is sys.modules['rli.advice.advise'].advise and Advice is rli.Advice"
     )
