@@ -84,7 +84,10 @@ MetadataOption = Annotated[
 DryRunOption = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Only tell what would happen. Nothing is written into the table, its index or its lease."
+        "--dry-run",
+        help="Only tell what would happen. Nothing is written into the table, its index or its lease, except by the "
+        "check of a table's place after it was moved or copied, as in any command: the check makes and removes a file, and an "
+        "index that was moved or copied with its table notes the new place.",
     ),
 ]
 TimeoutOption = Annotated[
