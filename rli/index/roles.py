@@ -164,7 +164,7 @@ class IndexesColumns(ABC):
     ) -> str:
         """Build the index of a column beside writers, and bring it up to date; returns the name of the build.
 
-        A build of the same index that died is gone on with, behind its last finished shard. Everything else of the name goes first.
+        If a build of the same index died, this one continues behind its last finished shard. Everything else of the name goes first.
 
         Args:
             name: of the index.

@@ -75,8 +75,8 @@ class IndexOfTable:
     ) -> int:
         """Build the index again from the table's files; returns how many records it holds.
 
-        The bootstrap of an index in a store that was killed is gone on with, if the options are the same: finished shards of files
-        are not read again.
+        If the bootstrap of an index in a store was killed, the next one with the same options continues it: it does not read
+        finished shards of files again.
 
         It waits for the lease only to undo commits that a power cut has torn, and to build ``record-index:``. A write at
         work fails with ``IndexNotFoundError`` when it finds the index that it began with dropped; what the write left is
