@@ -45,7 +45,6 @@ def test_load_survives_lost_executors(cluster: OrderedProcess) -> None:
     assert cluster.order("load") == {**EXACTLY_ONCE, "counts": [ROWS, 0, 0, 0]}
 
 
-@pytest.mark.soak
 def test_delete_survives_lost_executors(cluster: OrderedProcess) -> None:
     assert cluster.order("delete") == {"requested": ROWS, "agrees": True}
 
