@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -17,7 +18,7 @@ from tests.cli.conftest import Rli
 from tests.interop.test_real_tables import INDEXABLE
 from tests.support.hudi_tables import unzip_hudi_table
 from tests.support.index_kinds import Kind, every_kind
-from tests.support.tables import records, turn_into_version_9
+from tests.support.tables import records
 
 
 @pytest.fixture(params=["lmdb", "global-simple:"])
@@ -133,10 +134,7 @@ def test_records_in_wrong_partition_are_found(table: Table) -> None:
 @every_kind
 @pytest.mark.parametrize("version", [6, 9])
 def test_sound_tables_are_found_sound(kind: Kind, version: int, tmp_path: Path, rli: Rli) -> None:
-    table = kind.create(tmp_path, maintenance=False)
-    if version == 9:
-        turn_into_version_9(table)
-        table = open_table(table.location)
+    table = replace(kind, version=max(version, kind.version)).create(tmp_path, maintenance=False)
     for step in range(4):
         table.upsert(records(*((f"k{number}", "xyz"[number % 3], step, 1.0) for number in range(9))))
     table.delete(["k1"])
