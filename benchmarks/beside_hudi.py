@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from threading import Event, Thread
 from typing import Final
@@ -112,23 +113,16 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     return [
         *(
             Outcome(
-                f"commits of {name} beside the other",
+                f"commits of {name} {how}",
                 f"{name} alone",
-                beside[name].by_time / alone[name].by_time,
+                rate(beside[name]) / rate(alone[name]),
                 None,
                 "higher",
                 details,
             )
-            for name in ("rli", "hudi")
-        ),
-        *(
-            Outcome(
-                f"commits of {name} for a second of its processor time, beside the other",
-                f"{name} alone",
-                beside[name].by_processor / alone[name].by_processor,
-                None,
-                "higher",
-                details,
+            for how, rate in (
+                ("beside the other", attrgetter("by_time")),
+                ("for a second of its processor time, beside the other", attrgetter("by_processor")),
             )
             for name in ("rli", "hudi")
         ),

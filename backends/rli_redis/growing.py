@@ -81,8 +81,8 @@ class _Growth:
     def split(self, servers: Servers, names: Names, states: SegmentStates, reply: Reply) -> Command | None:
         """Writes the parts; None where the segment has grown since."""
         state, buckets = reply[0], reply[1:]
-        # Another process has split these buckets, or the server went back to before it had the segment (P33). Nothing is
-        # lost by giving up: segments work with any number of buckets, and who reads this one next finds out.
+        # Another process has split these buckets, or the server went back to before it had the segment (P33). To give up loses
+        # nothing: a segment works with any number of buckets, and its next reader finds out whether it was lost.
         if state is None or Segment.from_bytes(state).buckets != self.before:
             return None
         if None in buckets:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -163,26 +163,29 @@ class Writer:
 
         Without it their few buckets would become large, and all their entries be written once more by the splits.
         """
-        seen = self._states.last_seen_of(list(counts))
         small = {
-            segment: count
-            for (segment, count), entries, buckets in zip(
-                counts.items(), seen["entries"].tolist(), seen["buckets"].tolist(), strict=True
-            )
-            if count > entries and buckets and outgrows(count, segment[0], buckets)
+            name: counts[name]
+            for name, entries, buckets in self._seen(counts)
+            if counts[name] > entries and outgrows(counts[name], name[0], buckets)
         }
         grow(self._servers, self._names, self._states, small)
 
     def _grow(self, inserted: Counter[WidthAndShard]) -> None:
         """Grow the segments that may need it after so many insertions into each."""
-        segments = list(inserted)
-        seen = self._states.last_seen_of(segments)
-        names = [
+        outgrown = (
             name
-            for name, entries, buckets in zip(segments, seen["entries"].tolist(), seen["buckets"].tolist(), strict=True)
-            if buckets and outgrows(entries + inserted[name], name[0], buckets)
-        ]
-        grow(self._servers, self._names, self._states, dict.fromkeys(names, 0))
+            for name, entries, buckets in self._seen(inserted)
+            if outgrows(entries + inserted[name], name[0], buckets)
+        )
+        grow(self._servers, self._names, self._states, dict.fromkeys(outgrown, 0))
+
+    def _seen(self, segments: Iterable[WidthAndShard]) -> Iterator[tuple[WidthAndShard, int, int]]:
+        """How many entries and buckets each segment had when it was seen last; nothing of one that was not there."""
+        names = list(segments)
+        states = self._states.last_seen_of(names)
+        for name, entries, buckets in zip(names, states["entries"].tolist(), states["buckets"].tolist(), strict=True):
+            if buckets:
+                yield name, entries, buckets
 
     def _put_once(self, batches: Sequence[Batch], inserted: Counter[WidthAndShard], epoch: bytes) -> list[Batch] | None:
         """Write what can be; returns the keys whose bucket was changed by someone else meanwhile, with their entries.
@@ -352,7 +355,7 @@ class Writer:
 
 
 def _counts_of(batches: Sequence[Batch]) -> dict[WidthAndShard, int]:
-    """How many keys each segment gets: of those that are in several batches, the greatest number in one of them."""
+    """The keys that each segment gets at least. Batches may share keys, so of several batches the largest counts."""
     counts: dict[WidthAndShard, int] = {}
     for keys, _ in batches:
         of_shards = np.bincount(keys.shards)

@@ -7,7 +7,7 @@ the partition out. The indexer then takes each commit that it finds in the metad
 
 from __future__ import annotations
 
-from rli.errors import ConflictError, CorruptTableError, UnsupportedTableError
+from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.view.planned_indexing import PendingIndexing, begun_indexings
 from rli.view.snapshot import Snapshot
@@ -50,13 +50,8 @@ def require_none_announced(snapshot: Snapshot) -> None:
     if not snapshot.table.properties.metadata_partitions:
         return
     for name, indexing in announced_partitions(snapshot).items():
-        raise ConflictError(
-            f"an indexer of Hudi builds an index that would lack this commit: table={snapshot.table.location} "
-            f"partition={name} indexing={indexing.instant.time}",
-            instants=(indexing.instant.time,),
-            remedy="repeat the call when the indexer has listed the index; if the indexer is dead, abort the indexing: "
-            f"rli metadata disable TABLE --partitions {name}",
-        )
+        problem = "an indexer of Hudi builds an index that would lack this commit"
+        raise indexing.conflict(snapshot.table, name, problem, "repeat the call when the indexer has listed the index")
 
 
 def _has_groups(name: str, reader: MetadataTableReader) -> bool:

@@ -27,10 +27,5 @@ def require_no_other_indexer(snapshot: Snapshot, partitions: Collection[str]) ->
     for indexing in begun_indexings(snapshot.timeline):
         names = indexing.partitions.intersection(partitions)
         if names:
-            raise ConflictError(
-                f"an indexer of Hudi builds this index: table={snapshot.table.location} partition={min(names)} "
-                f"indexing={indexing.instant.time}",
-                instants=(indexing.instant.time,),
-                remedy="wait until it is built; if the indexer is dead, abort the indexing: rli metadata disable TABLE "
-                f"--partitions {min(names)}",
-            )
+            problem = "an indexer of Hudi builds this index"
+            raise indexing.conflict(snapshot.table, min(names), problem, "wait until it is built")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from rli.errors import CorruptTableError
+from rli.errors import ConflictError, CorruptTableError
 from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.indexing_plan import IndexingPlan
 from rli.hudi.timeline.instant import Action, Instant, InstantState
 from rli.hudi.timeline.timeline import Timeline
+from rli.view.definition import TableDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,14 @@ class PendingIndexing:
     def is_begun(self) -> bool:
         """Whether an indexer of Hudi works on it, or died while it did."""
         return _is_begun(self.instant)
+
+    def conflict(self, table: TableDefinition, partition: str, problem: str, wait: str) -> ConflictError:
+        """The error of who must wait for one of its partitions: a sentence on the problem, and how to wait."""
+        return ConflictError(
+            f"{problem}: table={table.location} partition={partition} indexing={self.instant.time}",
+            instants=(self.instant.time,),
+            remedy=f"{wait}; if the indexer is dead, abort the indexing: rli metadata disable TABLE --partitions {partition}",
+        )
 
     def unlisted(self, properties: TableProperties) -> frozenset[str]:
         """The partitions that readers do not rely on yet."""

@@ -96,8 +96,8 @@ def disable(
 ) -> None:
     """Remove partitions of the metadata table, by default all; records, files and index of the table stay.
 
-    What needs a partition goes with it: partition_stats with column_stats, and all of them with files. Pending indexings of Hudi that build one
-    are aborted; by default also those whose plans cannot be read. Their indexer must be dead.
+    What needs a partition goes with it: partition_stats with column_stats, and all of them with files. Pending indexings of Hudi
+    that build one are aborted; by default also those whose plans cannot be read. Their indexer must be dead.
     """
     opened, named = rli.open_table(table, index=index), _names(partitions)
     done = opened.metadata.disable(named, timeout=timeout, dry_run=dry_run)

@@ -1,6 +1,7 @@
 """What the store of an index tells of its build: the watermarks from before, and the shards that are finished.
 
-A shard is some files of the table, whose entries are put together. A build that died goes on behind its last finished shard.
+The entries of a shard, which is some files of the table, are put together. After a death, the build continues behind the last finished
+shard.
 """
 
 from __future__ import annotations

@@ -106,8 +106,11 @@ class Bootstrap:
             CorruptTableError: a file is lost or damaged.
         """
         begun = unfinished_build(index)
-        state = None if begun is None else state_of_build(verified_snapshot(table), begun[1])
-        return None if begun is None or state is None else cls(index, state, *begun)
+        if begun is None:
+            return None
+        applied, record = begun
+        state = state_of_build(verified_snapshot(table), record)
+        return None if state is None else cls(index, state, applied, record)
 
     def finish(self, tasks: TaskRunner) -> int:
         """Place all keys that are not there yet, compare their number with the records, and let readers use the index.
