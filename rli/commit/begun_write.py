@@ -16,7 +16,7 @@ from rli.commit.exclusive_service import made_ready
 from rli.commit.outcome import NotPublished
 from rli.commit.step_clock import OnStep, StepClock
 from rli.commit.write_basis import WriteBasis
-from rli.errors import ConflictError, RliError, StoreUnavailableError
+from rli.errors import ConflictError, InstantNotFoundError, RliError, StoreUnavailableError
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import IndexState, SyncOptions, TableIndex
@@ -27,8 +27,9 @@ from rli.telemetry import events
 from rli.view.caller_metadata import NO_METADATA, CallerMetadata
 from rli.view.caller_transactions import RepeatedTransactionError, require_first
 from rli.view.definition import TableDefinition
-from rli.view.diff import undone_writes
+from rli.view.diff import archived_instants, undone_writes
 from rli.view.registration import require_same_lease
+from rli.view.second_look import OVERTAKEN
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import missing_group
 
@@ -149,9 +150,9 @@ class BegunWrite(WriteBasis):
             events.LEFTOVER.log(folder=self.announced.folder, cause=error)
 
     def _failure_by_others(self, failure: Exception, *, was_held: bool) -> RliError | None:
-        """The error of a write that failed because of what other writers undid; None if that is not known."""
+        """The error of a write that failed because of what others undid, removed or archived; None if that is not known."""
         try:
-            self._require_undisturbed(was_held=was_held)
+            self._require_undisturbed(failure, was_held=was_held)
         except (OSError, StoreUnavailableError):
             return None
         except RliError as found:
@@ -159,7 +160,7 @@ class BegunWrite(WriteBasis):
             return found
         return None
 
-    def _require_undisturbed(self, *, was_held: bool) -> None:
+    def _require_undisturbed(self, failure: Exception, *, was_held: bool) -> None:
         # Writers that agree elsewhere have undone this write; its record may be gone with the former index.
         require_same_lease(self.table)
         # The order matters: a displaced writer finds its own files missing. Asked later, that loss would look like a
@@ -174,7 +175,16 @@ class BegunWrite(WriteBasis):
                 instants=gone,
                 remedy="write again",
             )
-        if (cleaned := self._first_cleaned(current)) is not None:
+        # Other engines do not know of this write. They archive commits that it has not read yet.
+        archived = archived_instants(current, self.snapshot.timeline)
+        if archived and isinstance(failure, OVERTAKEN):
+            raise _archived(archived)
+        try:
+            cleaned = self._first_cleaned(current)
+        except InstantNotFoundError as error:
+            # They have done so since the timeline was loaded.
+            raise _archived(archived) from error
+        if cleaned is not None:
             raise ConflictError(
                 f"a clean removed a file that this write builds on: partition={cleaned.partition_path} "
                 f"file_id={cleaned.file_id}",
@@ -185,6 +195,14 @@ class BegunWrite(WriteBasis):
         """A file group whose slice at the snapshot was deleted; other engines do not know of this write."""
         deleted = self.snapshot.slices.first_deleted()
         return deleted.group if deleted else missing_group(Snapshot(self.table, current), self.snapshot)
+
+
+def _archived(instants: tuple[str, ...]) -> ConflictError:
+    return ConflictError(
+        f"commits that this write builds on were archived before it had read them: instants={list(instants)}",
+        instants=instants,
+        remedy="write again",
+    )
 
 
 def _announced_before_sync(

@@ -67,6 +67,16 @@ def undone_writes(now: Timeline, seen: Iterable[str]) -> list[str]:
     return sorted(time for time in seen if not now.is_visible(time))
 
 
+def archived_instants(now: Timeline, before: Timeline) -> tuple[str, ...]:
+    """The times of the completed instants of an earlier timeline that have left for the archive since."""
+    shown = {instant.time for instant in now.instants}
+    return tuple(
+        instant.time
+        for instant in before.instants
+        if instant.is_completed and instant.time not in shown and now.is_archived(instant.time)
+    )
+
+
 def first_changes(snapshot: Snapshot, seen: Container[str]) -> dict[FileGroupId, FirstChange]:
     """The file groups that the completed writes of a snapshot changed, but for those at the instants of ``seen``."""
     found: dict[FileGroupId, FirstChange] = {}

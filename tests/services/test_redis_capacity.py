@@ -10,6 +10,7 @@ from rli.store import EncodedKeys, open_store, pack
 from rli_redis.capacity import SHARDS, estimate
 from tests.support.docker import Service
 from tests.support.redis import spare_server
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.docker
 
@@ -27,6 +28,8 @@ def put_random(url: str, width: int, seed: int) -> None:
 
 
 def used(server: redis.Redis) -> int:
+    # The server may not have seen yet that the store has closed its connections, and then counts their buffers.
+    eventually(lambda: len(server.client_list()) == 1, "no other client is connected")
     memory = server.info("memory")
     return int(memory["used_memory"]) - int(memory["mem_clients_normal"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -85,11 +85,14 @@ class _WatchedFileSystem(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow
         self._at_request()
         return self._inner.open_input_stream(path)
 
+    def open_output_stream(self, path: str, metadata: Mapping[str, str]) -> pa.NativeFile:
+        return self._inner.open_output_stream(path, metadata=metadata)
+
     def _refuse(self, *_: object, **__: object) -> Any:
-        raise NotImplementedError("readers change nothing in this way")
+        raise NotImplementedError("tables are changed in no other way")
 
     create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = delete_file = _refuse
-    move = copy_file = open_output_stream = open_append_stream = _refuse
+    move = copy_file = open_append_stream = _refuse
 
 
 class _WatchedStore(PointedStore):
