@@ -3,7 +3,9 @@
 The bytes are those of Hadoop's ``BloomFilter``, big-endian and base64 in the footer: int32 version -1, int32 number
 of hashes, byte 1 (Murmur), int32 number of bits, then the bits (bit p is bit p & 7 of byte p >> 3). A
 ``DYNAMIC_V0`` filter is a row of such filters: the same head, int32 capacity of a row, int32 keys in the last row,
-int32 number of rows, then each row with its own head; a key is in it if it is in any row.
+int32 number of rows, then each row with its own head; a key is in it if it is in any row. rli writes this type, mostly of
+one row, into base files: Hudi's build of ``bloom_filters`` takes the type of all filters from an option, and this is its
+default. The bytes tell the type by themselves, as no length fits both, so a wrong name does no harm here.
 
 The positions of a key are a chain: every hash is seeded with the one before, so the work is vectorised over keys
 of one length and not over hashes.
@@ -178,14 +180,24 @@ class BloomFilter:
         return claimed
 
     def to_footer(self) -> dict[str, str]:
-        """The footer's entries for this filter, as type ``SIMPLE``; several rows become one that claims more."""
-        head = _HEAD.pack(_VERSION, self.hash_count, _MURMUR, self.bit_count)
-        content = head + np.bitwise_or.reduce(self.rows, axis=0).tobytes()
-        return {FILTER_KEY: base64.b64encode(content).decode("ascii"), TYPE_KEY: _Kind.SIMPLE}
+        """The footer's entries for this filter, as type ``DYNAMIC_V0``."""
+        # A writer that adds keys begins a row of its own, as the last one counts as full.
+        full = max(1, round(math.log(2) * self.bit_count / self.hash_count))
+        rows = len(self.rows)
+        head = _DYNAMIC_HEAD.pack(_VERSION, self.hash_count, _MURMUR, self.bit_count, full, full, rows)
+        content = head + b"".join(map(self._to_bytes, self.rows))
+        return {FILTER_KEY: base64.b64encode(content).decode("ascii"), TYPE_KEY: _Kind.DYNAMIC}
+
+    def to_simple(self) -> bytes:
+        """The filter as a footer holds one of type ``SIMPLE``, in base64; several rows become one that claims more."""
+        return base64.b64encode(self._to_bytes(np.bitwise_or.reduce(self.rows, axis=0)))
+
+    def _to_bytes(self, row: NDArray[np.uint8]) -> bytes:
+        return _HEAD.pack(_VERSION, self.hash_count, _MURMUR, self.bit_count) + row.tobytes()
 
     @classmethod
     def from_footer(cls, metadata: Mapping[bytes, bytes], file_name: str) -> Self | None:
-        """The filter of a base file.
+        """The filter of a base file, of either type whatever the name of the type says.
 
         Args:
             metadata: key-values of the footer.
@@ -201,9 +213,9 @@ class BloomFilter:
         if text is None:
             return None
         try:
-            kind = _Kind(metadata.get(TYPE_KEY.encode(), _Kind.SIMPLE.encode()).decode())
+            _Kind(metadata.get(TYPE_KEY.encode(), _Kind.SIMPLE.encode()).decode())
             content = base64.b64decode(text, validate=True)
-            return cls(*(_parse_simple(content) if kind is _Kind.SIMPLE else _parse_dynamic(content)))
+            return cls(*(_parse_simple(content) if _is_simple(content) else _parse_dynamic(content)))
         except (ValueError, binascii.Error, struct.error) as error:
             raise CorruptTableError(
                 f"the bloom filter of a base file cannot be read: file={file_name} ({error})",
@@ -298,6 +310,12 @@ def _absorb_few(values: NDArray[np.uint32], words: NDArray[np.uint32]) -> NDArra
             value = (value * multiplier & 0xFFFF_FFFF) ^ word  # noqa: PLW2901  (runs through the words)
         absorbed.append(value)
     return np.array(absorbed, np.uint32)
+
+
+def _is_simple(content: bytes) -> bool:
+    """Whether the length is that of one row without a head of all rows."""
+    *_, bit_count = _HEAD.unpack_from(content)
+    return len(content) == _HEAD.size + _byte_count(bit_count)
 
 
 def _parse_simple(content: bytes) -> tuple[int, int, NDArray[np.uint8]]:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from rli.column_index.expressions import OUR_FILTERS, IndexedExpression, indexed_expressions
 from rli.column_index.trust import stored_type
 from rli.errors import InvalidInputError
-from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, FILTER_KEY, BloomFilter
+from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.metadata.index_definitions import IndexDefinition
 from rli.hudi.metadata.keys import expression_partition_key
@@ -199,7 +199,7 @@ def kept_expressions(
 
 
 def _stored(bloom_filter: BloomFilter, file_slice: FileSlice) -> StoredBloomFilter:
-    return StoredBloomFilter(OUR_FILTERS, file_slice.instant, bloom_filter.to_footer()[FILTER_KEY].encode())
+    return StoredBloomFilter(OUR_FILTERS, file_slice.instant, bloom_filter.to_simple())
 
 
 def _as_cells(records: Mapping[str, MetadataRecord]) -> pa.RecordBatch:

@@ -30,8 +30,6 @@ _BY_RECORD_INDEX: Final = {
     "hoodie.record.index.update.partition.path": "true",
     "hoodie.metadata.record.index.enable": "true",
     "hoodie.metadata.index.bloom.filter.enable": "true",
-    # Its rollback drops the partition, and it builds the partition again: docs/index-kinds/bloom.md.
-    "hoodie.bloom.index.filter.type": "SIMPLE",
     "hoodie.datasource.write.operation": "upsert",
     "hoodie.clean.automatic": "false",
 }

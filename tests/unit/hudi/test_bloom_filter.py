@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +97,17 @@ def test_hudi_filters_equal_ours(tmp_path: Path, name: str) -> None:
         ours = BloomFilter.create(60_000, 1e-9)
         ours.add(keys)
         assert np.array_equal(ours.rows, theirs.rows)
+        # A writer that adds keys asks for two numbers, which readers do not.
+        assert _without_counts(_entries(pq.read_metadata(path).metadata)) == _without_counts(footer(ours))
+
+
+def _entries(metadata: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    return {key.encode(): metadata[key.encode()] for key in (FILTER_KEY, TYPE_KEY)}
+
+
+def _without_counts(metadata: dict[bytes, bytes]) -> tuple[bytes, bytes]:
+    content = base64.b64decode(metadata[FILTER_KEY.encode()])
+    return metadata[TYPE_KEY.encode()], content[:13] + content[21:]
 
 
 def test_other_real_filters_hold_their_keys(tmp_path: Path) -> None:
@@ -114,20 +124,32 @@ def test_other_real_filters_hold_their_keys(tmp_path: Path) -> None:
 
 
 def test_dynamic_filter_covers_all_rows() -> None:
+    dynamic = _of_two_rows()
+    assert dynamic.room(1e-3) == 0
+    keys = pa.array(["key-0", "key-1", "key-2"])
+    again = BloomFilter.from_footer(footer(dynamic), "x.parquet")
+    simple = BloomFilter.from_footer({FILTER_KEY.encode(): dynamic.to_simple()}, "x.parquet")
+    for found, rows in ((dynamic, 2), (again, 2), (simple, 1)):
+        assert found is not None
+        assert len(found.rows) == rows
+        assert found.might_contain(keys).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("kind", ["SIMPLE", "DYNAMIC_V0"])
+def test_bytes_tell_the_type(kind: str) -> None:
+    """Hudi's build of the metadata table names all filters by an option of the writer."""
+    made = _of_two_rows()
+    for content in (made.to_simple(), footer(made)[FILTER_KEY.encode()]):
+        found = BloomFilter.from_footer({FILTER_KEY.encode(): content, TYPE_KEY.encode(): kind.encode()}, "x.parquet")
+        assert found is not None
+        assert found.might_contain(pa.array(["key-0", "key-1", "key-2"])).tolist() == [True, True, False]
+
+
+def _of_two_rows() -> BloomFilter:
     parts = [BloomFilter.create(100), BloomFilter.create(100)]
     for number, part in enumerate(parts):
         part.add(pa.array([f"key-{number}"]))
-    rows = b"".join(base64.b64decode(part.to_footer()[FILTER_KEY]) for part in parts)
-    head = struct.pack(">iibiiii", -1, parts[0].hash_count, 1, parts[0].bit_count, 100, 1, 2)
-    metadata = {FILTER_KEY.encode(): base64.b64encode(head + rows), TYPE_KEY.encode(): b"DYNAMIC_V0"}
-    dynamic = BloomFilter.from_footer(metadata, "x.parquet")
-    assert dynamic is not None
-    assert dynamic.room(1e-3) == 0
-    keys = pa.array(["key-0", "key-1", "key-2"])
-    assert dynamic.might_contain(keys).tolist() == [True, True, False]
-    merged = BloomFilter.from_footer(footer(dynamic), "x.parquet")
-    assert merged is not None
-    assert merged.might_contain(keys).tolist() == [True, True, False]
+    return BloomFilter(parts[0].hash_count, parts[0].bit_count, np.concatenate([part.rows for part in parts]))
 
 
 def _damaged() -> list[dict[bytes, bytes]]:
@@ -140,12 +162,13 @@ def _damaged() -> list[dict[bytes, bytes]]:
         content + b"\0",
         b"\0" * len(content),
         content[:8] + b"\2" + content[9:],
+        content[:21] + b"\x7f" + content[22:],
+        content[:27] + b"\1" + content[28:],
     ]
     damaged = [{**good, FILTER_KEY.encode(): base64.b64encode(content)} for content in contents]
     return [
         *damaged,
         {**good, FILTER_KEY.encode(): b"!not base64!"},
-        {**good, TYPE_KEY.encode(): b"DYNAMIC_V0"},
         {**good, TYPE_KEY.encode(): b"OTHER"},
     ]
 
