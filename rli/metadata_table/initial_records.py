@@ -1,8 +1,8 @@
 """The records of new partitions of the metadata table, from the folders, footers and keys of its table.
 
 Records are cells, and those of each file group are sorted apart. Memory holds the names of all files, the statistics of
-the files of one partition of the table, the footers of 512 files, and what ``CellSorter`` keeps. Tasks of an engine may read
-footers and keys.
+the files of one partition of the table, the footers of at most 512 files, with 32 MiB of bloom filters, and what
+``CellSorter`` keeps. Tasks of an engine may read footers and keys.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from rli.metadata_table.partition_statistics import merged_over_files
 from rli.metadata_table.secondary_entries import SecondaryEntries
 from rli.metadata_table.slice_keys import KeysReadByTasks, KeysReadHere, SliceKeys
 from rli.storage import Storage
-from rli.tasks import InThreads, TaskRunner, lots_of
+from rli.tasks import InThreads, TaskRunner
 from rli.view.file_slices import FileSlice, may_count
 from rli.view.snapshot import Snapshot
 
@@ -53,7 +53,11 @@ _GROUPS: Final[Mapping[str, int]] = {
     PartitionKind.BLOOM_FILTERS: 4,
 }
 _FOOTERS_AT_ONCE: Final = 512
-"""A bloom filter of Hudi has some 430 KB: they fit into what Spark's driver takes by default."""
+
+_FIRST_FOOTERS: Final = 16
+"""Of which size the bloom filters are is known only behind them; one of Hudi has some 430 KB, the largest 45 MB."""
+
+_FILTER_BYTES_AT_ONCE: Final = 32 << 20
 
 _KEYS_FOLDER: Final = "keys"
 _GROUPS_OF_EXPRESSION: Final = 2
@@ -184,8 +188,11 @@ class InitialRecords:
         """What the base files of the table tell: those of one partition after those of the other, both in order."""
         files = (posixpath.join(path, name) for path in sorted(self._files) for name in self._base_files(path))
         task = partial(_read_footer, self.snapshot.table.storage, self.columns, has_filter=has_filters)
-        for lot in lots_of(files, lambda _: 1, _FOOTERS_AT_ONCE):
+        count, largest = _FIRST_FOOTERS, 1
+        while lot := [*islice(files, count)]:
             read = dict((self.tasks or InThreads()).run(task, lot))
+            largest = max(largest, *(_bytes_of_filter(records) for records in read.values()))
+            count = min(max(_FILTER_BYTES_AT_ONCE // largest, 1), _FOOTERS_AT_ONCE)
             yield from (read.pop(file) for file in lot)
 
     def _add_from_footers(
@@ -260,6 +267,10 @@ def _read_footer(
     """What one base file tells, with its path: a task."""
     records = base_file_records(storage, path, columns)
     return path, records if has_filter else replace(records, bloom_filter=None)
+
+
+def _bytes_of_filter(records: BaseFileRecords) -> int:
+    return 0 if records.bloom_filter is None else len(records.bloom_filter.content)
 
 
 def visible_files(snapshot: Snapshot) -> dict[str, dict[str, int]]:

@@ -80,17 +80,28 @@ class _Watched:
 
 
 def test_births_hold_few_footers_at_once(tmp_path: Path) -> None:
-    table = create_table(tmp_path / "t", record_key="id", ordering="ts", index="simple:")
-    table.upsert(pa.table({"id": [f"key{number}" for number in range(20_000)], "ts": [1] * 20_000}))
+    # A bloom filter, which statistics do without, has more than half of each file.
+    tasks = _watched_birth(tmp_path, 600, "column_stats", rows=20_000)
+    assert [len(sizes) for sizes in tasks.sizes] == [16, 512, 73]
+    assert max(map(max, tasks.sizes)) < 10_000
+
+
+def test_births_hold_few_filters_at_once(tmp_path: Path) -> None:
+    tasks = _watched_birth(tmp_path, 165, "bloom_filters", rows=100_000)
+    assert min(map(min, tasks.sizes)) > 200_000
+    assert max(map(sum, tasks.sizes)) < 33 << 20
+    assert len(tasks.sizes) == 3
+
+
+def _watched_birth(folder: Path, files: int, partition: str, rows: int) -> _Watched:
+    table = create_table(folder / "t", record_key="id", ordering="ts", index="simple:")
+    table.upsert(pa.table({"id": [f"key{number}" for number in range(rows)], "ts": [1] * rows}))
     (first,) = Path(table.location).glob("*.parquet")
-    # A bloom filter, which statistics do without, has more than half of it.
-    assert first.stat().st_size > 50_000
-    for number in range(600):
+    for number in range(files):
         (first.parent / f"{UUID(int=number)}{first.name[36:]}").hardlink_to(first)
     tasks = _Watched()
-    table.metadata.enable(["files", "column_stats"], tasks=tasks)
-    assert [len(sizes) for sizes in tasks.sizes] == [512, 89]
-    assert max(map(max, tasks.sizes)) < 10_000
+    table.metadata.enable(["files", partition], tasks=tasks)
+    return tasks
 
 
 def test_listed_partitions_stay_as_they_are(table: Table) -> None:
