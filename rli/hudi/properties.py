@@ -282,25 +282,30 @@ def of_type(properties: TableProperties, table_type: str) -> TableProperties:
     return properties.changed({**added, Key.TYPE: table_type})
 
 
-def load_properties(storage: Storage) -> TableProperties:
+def load_properties(storage: Storage, folder: str = "") -> TableProperties:
     """The properties of the table at a storage.
 
     Hudi rewrites the file with a backup beside it; where a writer died in between, the backup is read.
+
+    Args:
+        storage: of a table.
+        folder: relative to it, of a table inside it.
 
     Raises:
         TableNotFoundError: there is no table.
         CorruptTableError: the file is damaged or lacks what every table has.
     """
-    content = storage.read_bytes(PROPERTIES_PATH)
-    backup = storage.read_bytes(PROPERTIES_BACKUP_PATH) if not content else None
+    path, backup_path = (posixpath.join(folder, name) for name in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH))
+    content = storage.read_bytes(path)
+    backup = storage.read_bytes(backup_path) if not content else None
     if backup:
-        return _parse(backup, PROPERTIES_BACKUP_PATH)
+        return _parse(backup, backup_path)
     if content is None:
         raise TableNotFoundError(
-            f"there is no table here, {PROPERTIES_PATH} is missing: path={storage.location}",
+            f"there is no table here, {path} is missing: path={storage.location}",
             remedy="check the path, or create the table",
         )
-    return _parse(content, PROPERTIES_PATH)
+    return _parse(content, path)
 
 
 def save_properties(storage: Storage, properties: TableProperties) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from rli.errors import InstantNotFoundError, RliError
 from rli.findings import Finding, Verdict, problem
-from rli.hudi.metadata.partitions import kind_of
+from rli.hudi.metadata.partitions import METADATA_FOLDER, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.properties import load_properties
 from rli.metadata_table.compaction import held_back_by
 from rli.metadata_table.status import metadata_status
-from rli.view.planned_indexing import pending_indexings
+from rli.view.planned_indexing import PendingIndexing, readable_indexings
 from rli.view.snapshot import Snapshot
+from rli.view.table_metadata import require_each_commit
 
 _ROOM: Final = "metadata table"
 
@@ -21,7 +24,7 @@ _MANY_DELTACOMMITS: Final = 30
 
 
 def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Whether the metadata table can be read, and whether it is compacted; nothing if there is none.
+    """Whether the metadata table can be read, has each commit, and is compacted; nothing if there is none.
 
     Partitions that readers rely on are opened, and small ones read; ``Verification`` reads and compares all.
 
@@ -38,7 +41,7 @@ def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
         return
     if not status.partitions:
         return
-    damaged = [*_damage(reader)]
+    damaged = [*_other_version(snapshot)] or [*_damage(reader, snapshot)]
     if damaged:
         yield from damaged
         return
@@ -61,28 +64,57 @@ def metadata_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _pending_indexings(snapshot: Snapshot) -> Iterator[Finding]:
-    for indexing in pending_indexings(snapshot.timeline):
-        names = ",".join(sorted(indexing.partitions))
-        detail = f"indexing={indexing.instant.time} state={indexing.instant.state} partitions={names}"
-        abort = f"rli metadata disable TABLE --partitions {names}"
-        if indexing.is_begun:
-            yield Finding(
-                _ROOM,
-                Verdict.WARNING,
-                f"an indexer of Hudi builds an index, or died: {detail}",
-                f"wait until it is built; if the indexer is dead, abort the indexing: {abort}",
-            )
-        else:
-            yield Finding(
-                _ROOM, Verdict.WARNING, f"an indexing is unfinished: {detail}", f"run: rli index run TABLE; or: {abort}"
-            )
+    indexings, damaged = readable_indexings(snapshot.timeline)
+    yield from map(_unfinished, indexings)
+    for indexing in damaged:
+        found = problem(_ROOM, indexing.error)
+        # Writers pass an indexing that nobody has begun.
+        yield found if indexing.is_begun else replace(found, verdict=Verdict.WARNING)
 
 
-def _damage(reader: MetadataTableReader) -> Iterator[Finding]:
+def _unfinished(indexing: PendingIndexing) -> Finding:
+    names = ",".join(sorted(indexing.partitions))
+    detail = f"indexing={indexing.instant.time} state={indexing.instant.state} partitions={names}"
+    abort = f"rli metadata disable TABLE --partitions {names}"
+    if not indexing.is_begun:
+        advice = f"run: rli index run TABLE; or: {abort}"
+        return Finding(_ROOM, Verdict.WARNING, f"an indexing is unfinished: {detail}", advice)
+    return Finding(
+        _ROOM,
+        Verdict.WARNING,
+        f"an indexer of Hudi builds an index, or died: {detail}",
+        f"wait until it is built; if the indexer is dead, abort the indexing: {abort}",
+    )
+
+
+def _other_version(snapshot: Snapshot) -> Iterator[Finding]:
+    """Whether Hudi, which opens the metadata table as a table, takes it for one of another version."""
+    table = snapshot.table
+    try:
+        version = load_properties(table.storage, METADATA_FOLDER).version
+    except RliError as error:
+        yield replace(problem(_ROOM, error), advice=_build_again(table.properties.metadata_partitions))
+        return
+    if version != table.properties.version:
+        yield Finding(
+            _ROOM,
+            Verdict.PROBLEM,
+            f"it is of another version than its table: table_version={table.properties.version} metadata_table_version={version}",
+            _build_again(table.properties.metadata_partitions),
+        )
+
+
+def _build_again(partitions: Iterable[str]) -> str:
+    names = ",".join(partitions)
+    return f"build it again: rli metadata disable TABLE, then rli metadata enable TABLE --partitions {names}"
+
+
+def _damage(reader: MetadataTableReader, snapshot: Snapshot) -> Iterator[Finding]:
     for name in reader.partitions:
         if kind_of(name) is None:
             continue
         try:
+            require_each_commit(reader, name, snapshot.timeline)
             reader.require_readable(name)
         except InstantNotFoundError:
             # Others have compacted it meanwhile, so it can be read.

@@ -14,7 +14,7 @@ from rli.publication.instants import TableInstant
 from rli.publication.metadata_partitions import remove_partitions
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
-from rli.view.planned_indexing import PendingIndexing, partitions_of, pending_indexings, readable_indexings
+from rli.view.planned_indexing import DamagedIndexing, PendingIndexing, partitions_of, readable_indexings
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,12 @@ def disable_metadata(names: Collection[str] | None, fence: Fence) -> MetadataCha
         LeaseLostError: another writer took the lease over.
     """
     change = foretold_removal(fence.table, names)
-    if names is None:
-        for instant in readable_indexings(fence.table.load_timeline())[1]:
+    is_whole = names is None or PartitionKind.FILES in change.removed
+    if is_whole:
+        for damaged in readable_indexings(fence.table.load_timeline())[1]:
             fence.require_held()
-            TableInstant(fence.table, instant.time, Action.INDEXING).drop()
-    if change.removed or names is None:
+            TableInstant(fence.table, damaged.instant.time, Action.INDEXING).drop()
+    if change.removed or is_whole:
         remove_partitions(change.removed or (PartitionKind.FILES,), fence)
     if change.removed:
         events.METADATA_DISABLED.log(table=fence.table.location, partitions=change.removed)
@@ -62,13 +63,15 @@ def foretold_removal(table: TableDefinition, names: Collection[str] | None) -> M
 
     Raises:
         InvalidInputError: the metadata table has no such partition.
-        CorruptTableError: the plan of a pending indexing cannot be read, and not all partitions go.
+        CorruptTableError: the plan of a pending indexing cannot be read, and may be of one of the named partitions.
     """
     table = table.reloaded()
     properties, timeline = table.properties, table.load_timeline()
-    indexings = readable_indexings(timeline)[0] if names is None else pending_indexings(timeline)
+    indexings, damaged = readable_indexings(timeline)
     present = partitions_of(properties, indexings)
     unknown = sorted({*(names or ())} - {*present})
+    if unknown and damaged:
+        raise damaged[0].error
     if unknown:
         raise InvalidInputError(
             f"the metadata table has no such partition: partition={unknown[0]}",
@@ -76,8 +79,24 @@ def foretold_removal(table: TableDefinition, names: Collection[str] | None) -> M
         )
     goes = {*present} if names is None else _going(names, present, indexings, properties)
     removed = tuple(name for name in present if name in goes)
+    if names is not None and PartitionKind.FILES not in goes:
+        _require_no_part(removed, damaged, indexings, properties)
     listed = tuple(name for name in properties.metadata_partitions if name not in goes)
     return MetadataChange((), removed, listed, dry_run=True)
+
+
+def _require_no_part(
+    removed: Iterable[str],
+    damaged: Iterable[DamagedIndexing],
+    indexings: Iterable[PendingIndexing],
+    properties: TableProperties,
+) -> None:
+    """Raise if an indexer builds a partition by a plan that cannot be read, for the indexing would have to end with it."""
+    planned = {name for one in indexings for name in one.partitions}
+    is_built = not planned.union(properties.metadata_partitions).issuperset(removed)
+    for indexing in damaged:
+        if is_built and indexing.is_begun:
+            raise indexing.error
 
 
 def _going(

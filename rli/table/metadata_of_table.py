@@ -84,7 +84,7 @@ class MetadataOfTable:
 
         Raises:
             InvalidInputError: the metadata table has no such partition, or one of them is the table's index.
-            CorruptTableError: the plan of an indexing of Hudi cannot be read; by default it is removed, too.
+            CorruptTableError: the plan of an indexing of Hudi cannot be read, and may be of one of these; by default it is removed, too.
             LeaseBusyError, LeaseLostError: as for ``enable``.
         """
         names = [partitions] if isinstance(partitions, str) else partitions

@@ -48,6 +48,24 @@ class PendingIndexing:
         return self.partitions - {*properties.metadata_partitions}
 
 
+@dataclass(frozen=True, slots=True)
+class DamagedIndexing:
+    """A pending indexing whose plan cannot be read.
+
+    Attributes:
+        instant: on the timeline.
+        error: names the file.
+    """
+
+    instant: Instant
+    error: CorruptTableError
+
+    @property
+    def is_begun(self) -> bool:
+        """As that of ``PendingIndexing``."""
+        return _is_begun(self.instant)
+
+
 def pending_indexings(timeline: Timeline) -> list[PendingIndexing]:
     """The pending indexings of a timeline, the oldest first.
 
@@ -62,14 +80,14 @@ def begun_indexings(timeline: Timeline) -> list[PendingIndexing]:
     return _with_plans(timeline, filter(_is_begun, _pending(timeline)))
 
 
-def readable_indexings(timeline: Timeline) -> tuple[list[PendingIndexing], list[Instant]]:
-    """The pending indexings, the oldest first, and the instants of those whose plans cannot be read."""
-    readable, damaged = list[PendingIndexing](), list[Instant]()
+def readable_indexings(timeline: Timeline) -> tuple[list[PendingIndexing], list[DamagedIndexing]]:
+    """The pending indexings, the oldest first, and apart from them those whose plans cannot be read."""
+    readable, damaged = list[PendingIndexing](), list[DamagedIndexing]()
     for instant in _pending(timeline):
         try:
             readable += _with_plans(timeline, [instant])
-        except CorruptTableError:
-            damaged.append(instant)
+        except CorruptTableError as error:
+            damaged.append(DamagedIndexing(instant, error))
     return readable, damaged
 
 

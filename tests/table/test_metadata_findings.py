@@ -75,3 +75,36 @@ def test_lost_first_base_file_breaks_nothing(version: int, tmp_path: Path) -> No
         file.unlink()
     assert [found.verdict for found in _found(table)] == [Verdict.PROBLEM]
     assert sorted(open_table(table.location).read(columns=["id"])["id"].to_pylist()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_another_version_is_found(table: Table, version: int) -> None:
+    """Hudi opens the metadata table as a table, and takes it for one of its version."""
+    properties = Path(table.location, ".hoodie/metadata/.hoodie/hoodie.properties")
+    of_table = "hoodie.table.version=9"
+    assert of_table in properties.read_text()
+    properties.write_text(properties.read_text().replace(of_table, f"hoodie.table.version={version}"))
+    (found,) = _found(table)
+    assert found.verdict is Verdict.PROBLEM
+    assert f"table_version=9 metadata_table_version={version}" in found.detail
+    table.metadata.disable()
+    table.metadata.enable(PARTITIONS)
+    assert [found.verdict for found in _found(table)] == [Verdict.OK]
+
+
+def test_lost_properties_are_found(table: Table) -> None:
+    Path(table.location, ".hoodie/metadata/.hoodie/hoodie.properties").unlink()
+    (found,) = _found(table)
+    assert found.verdict is Verdict.PROBLEM
+    assert ".hoodie/metadata/.hoodie/hoodie.properties" in found.detail
+
+
+def test_commits_left_out_are_found(table: Table) -> None:
+    """As another engine leaves one out; files and their names are sound."""
+    timeline = Path(table.location, ".hoodie/metadata/.hoodie/timeline")
+    last = max(file.name for file in timeline.glob("*_*.deltacommit"))
+    for file in timeline.glob(f"{last.split('_')[0]}*"):
+        file.unlink()
+    found = _found(table)
+    assert {one.verdict for one in found} == {Verdict.PROBLEM}
+    assert ["left a commit out" in one.detail for one in found] == [True] * len(PARTITIONS)

@@ -58,14 +58,38 @@ def test_damaged_plan_stops_commits_once_begun(table: Table) -> None:
     plan.write_bytes(b"")
     assert table.upsert(_rows("c")).inserted == 1
     assert table.metadata.enable(["bloom_filters"]).added == ("bloom_filters",)
+    assert _verdicts(table, plan) == [Verdict.WARNING]
     begin_indexing(timeline, _INSTANT)
+    assert _verdicts(table, plan) == [Verdict.PROBLEM]
     with pytest.raises(CorruptTableError, match=plan.name):
         table.upsert(_rows("d"))
+    # It is listed, so no indexer builds it.
+    assert table.metadata.disable(["bloom_filters"]).removed == ("bloom_filters",)
     with pytest.raises(CorruptTableError, match="rli metadata disable TABLE"):
         table.metadata.disable(["bloom_filters"])
-    table.metadata.disable()
+    table.metadata.disable(["files"])
     assert not [*timeline.glob(f"{_INSTANT}*")]
     assert table.upsert(_rows("d")).inserted == 1
+
+
+def _verdicts(table: Table, plan: Path) -> list[Verdict]:
+    """Of findings that name a file; the look goes on behind it."""
+    *found, whole = metadata_findings(Snapshot.now(opened_table(table).definition.reloaded()))
+    assert whole.verdict is Verdict.OK
+    return [one.verdict for one in found if plan.name in one.detail]
+
+
+def test_unread_plan_keeps_what_it_may_name(table: Table) -> None:
+    timeline = _schedule(table, "column_stats")
+    (plan,) = timeline.glob(f"{_INSTANT}*")
+    plan.write_bytes(b"")
+    begin_indexing(timeline, _INSTANT)
+    properties = Path(table.location, ".hoodie/hoodie.properties")
+    inflight = "hoodie.table.metadata.partitions.inflight=column_stats"
+    properties.write_text(f"{properties.read_text()}\n{inflight}\n")
+    with pytest.raises(CorruptTableError, match=plan.name):
+        table.metadata.disable(["column_stats"])
+    assert table.metadata.disable(["record_index"]).listed == ("files",)
 
 
 def test_unknown_begun_index_holds_commits_back(table: Table) -> None:
