@@ -79,7 +79,7 @@ def _verdicts(table: Table, plan: Path) -> list[Verdict]:
     return [one.verdict for one in found if plan.name in one.detail]
 
 
-def test_unread_plan_keeps_what_it_may_name(table: Table) -> None:
+def test_unread_plan_keeps_its_partitions(table: Table) -> None:
     timeline = _schedule(table, "column_stats")
     (plan,) = timeline.glob(f"{_INSTANT}*")
     plan.write_bytes(b"")
