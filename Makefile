@@ -18,12 +18,15 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-# Locked versions with hashes, each dependency among them, so pip has none to look for; then the project itself.
+# Locked versions with hashes, each dependency among them, so pip has none to look for; then the project itself. Python compiles
+# the modules that are imported, a small part, when it first does so.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
+
 define install_locked
 @test -n "$(PYTHON)" || { echo "no Python 3.11-3.13 with venv found: install one, or name it with PYTHON=…" >&2; exit 2; }
 @test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
-@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(2)
-@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+@$(1)/bin/python $(PIP_INSTALL) --require-hashes -r $(2)
+@$(1)/bin/python $(PIP_INSTALL) --no-build-isolation -e .
 @touch $@
 endef
 
@@ -40,7 +43,7 @@ $(VENV)/.runtime: requirements/runtime.lock pyproject.toml
 
 $(VENV)/.dev: requirements/dev.lock $(VENV)/.runtime $(wildcard examples/*/*.py)
 	@echo "installing the tools for development and tests into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation ./examples/rli_sqlite
+	@$(BIN)/python $(PIP_INSTALL) --no-build-isolation ./examples/rli_sqlite
 	$(call install_locked,$(VENV),requirements/dev.lock)
 
 $(VENV_SPARK4)/.done: requirements/spark4.lock pyproject.toml
