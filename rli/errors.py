@@ -150,6 +150,10 @@ class CorruptTableError(RliError):
     """A file of the table is damaged, missing, or not in the format that its name promises."""
 
 
+class RepeatedKeyError(CorruptTableError):
+    """The table holds a record key more than once where its index wants the key once."""
+
+
 # Try again -----------------------------------------------------------------------------------------------------
 
 

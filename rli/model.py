@@ -109,6 +109,16 @@ class OnDuplicates(StrEnum):
     """The write raises ``InvalidKeyError`` and writes nothing."""
 
 
+class OnRepeatedKey(StrEnum):
+    """What the bootstrap of an index does with a record key that the table holds more than once."""
+
+    FAIL = "fail"
+    """The bootstrap raises ``RepeatedKeyError`` and changes no record."""
+
+    NEWEST = "newest"
+    """One record of each key stays in the table, as after ``Table.deduplicate``; a commit removes the others."""
+
+
 class MissingColumns(StrEnum):
     """What an upsert does with columns of the table that its records lack."""
 

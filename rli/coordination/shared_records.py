@@ -12,7 +12,7 @@ from rli.coordination.file_records import FileRecords
 from rli.coordination.lease_stores import LeaseRecords
 from rli.errors import SettingsError
 from rli.index.contract import TableIndex
-from rli.index.roles import KeptInStore
+from rli.index.roles import SharesStore
 from rli.model import LeasePlace
 from rli.store import SupportsLives
 from rli.view.definition import TableDefinition
@@ -43,7 +43,7 @@ def shared_records(table: TableDefinition, index: TableIndex) -> SharedRecords:
         return FileRecords(table.durable().storage)
     if settings.lease is not LeasePlace.INDEX:
         return LeaseRecords(settings.lease, settings.table_id)
-    store = index.shared_store if isinstance(index, KeptInStore) else None
+    store = index.shared_store if isinstance(index, SharesStore) else None
     if store is None:
         raise SettingsError(
             f"the table's lease is in the store of its index, and this index has no store: table={table.location} "

@@ -79,6 +79,17 @@ def remedy_for_repeats(properties: TableProperties) -> str:
     return "delete these keys and insert their records again"
 
 
+def remedy_of_bootstrap(properties: TableProperties) -> str:
+    """What to do about record keys that a table holds more than once, and that the bootstrap of its index has found."""
+    try:
+        require_writable(properties)
+    except UnsupportedTableError:
+        return remedy_for_repeats(properties)
+    return (
+        "run: rli index bootstrap TABLE --on-duplicate newest, which leaves the newest record of each key in the table"
+    )
+
+
 def require_compactable(properties: TableProperties) -> None:
     """Pass a table whose log files rli merges into base files, as far as its properties tell.
 

@@ -9,7 +9,7 @@ from rli.errors import SettingsError
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.index.any_index import checked_records
 from rli.index.contract import TableIndex
-from rli.model import KeyMode, Scope
+from rli.model import KeyMode, OnRepeatedKey, Scope
 from rli.storage import Storage
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
@@ -22,10 +22,12 @@ class IndexOptions:
     Attributes:
         shards: see ``rli.create_index``.
         key_mode: see ``rli.create_index``.
+        on_repeated: what a bootstrap does with a record key that the table holds more than once.
     """
 
     shards: int | None = None
     key_mode: KeyMode | str = KeyMode.EXACT
+    on_repeated: OnRepeatedKey = OnRepeatedKey.FAIL
 
 
 class IndexKind(ABC):

@@ -9,17 +9,20 @@ from rli.errors import SettingsError
 from rli.index.bloom.table_index import BloomIndex
 from rli.index.bucket.kind import BucketKind
 from rli.index.consistent_bucket.kind import ConsistentBucketKind
+from rli.index.contract import TableIndex
 from rli.index.kinds import IndexKind, InMetadataTable, KeptKind
 from rli.index.metadata_record.kind import SCHEME, MetadataRecordKind
 from rli.index.record.in_process import URL as IN_PROCESS
 from rli.index.record.in_process import InProcessKind
 from rli.index.record.kind import RecordKind
+from rli.index.simple.stand_in import StandIn
 from rli.index.simple.table_index import SimpleIndex
 from rli.index.table_files.kind import BareKind
 from rli.index_urls import IndexUrl
 from rli.model import LeasePlace, Scope
 from rli.store.registry import store_schemes
 from rli.urls import without_password
+from rli.view.definition import TableDefinition
 
 _RECORD: Final = RecordKind()
 
@@ -57,6 +60,21 @@ def index_kind(url: str) -> IndexKind:
             remedy=f"choose one of {kinds}, or the URL of a store such as lmdb:///path",
         )
     return _KINDS.get(scheme, _RECORD)
+
+
+def opened_in_files(table: TableDefinition) -> TableIndex:
+    """The index of a table as one that finds records in the files: what the index keeps itself may not be built yet.
+
+    Raises:
+        IndexNotFoundError: it is to be in a store, and is not there.
+        StoreUnavailableError: its store does not answer.
+    """
+    kind = index_kind(table.index_url)
+    if isinstance(kind, KeptKind):
+        return StandIn(table, kind.open_to_relocate(table))
+    if isinstance(kind, InMetadataTable):
+        return SimpleIndex(table, kind.scope_of(table.index_url))
+    return kind.open(table)
 
 
 def drop_unfinished(url: str, table_id: str) -> None:

@@ -21,7 +21,16 @@ from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
 
-class KeptInStore(ABC):
+class SharesStore(ABC):
+    """Writers may agree in a store that they reach by the index."""
+
+    @property
+    @abstractmethod
+    def shared_store(self) -> Store | None:
+        """The store that all writers share through the index: it may keep their lease. None if each process has its own."""
+
+
+class KeptInStore(SharesStore):
     """The index is kept in a key-value store."""
 
     @property
@@ -33,11 +42,6 @@ class KeptInStore(ABC):
     @abstractmethod
     def home(self) -> str | None:
         """Names the machine and the data where all of the index is on one machine; None where others reach it too."""
-
-    @property
-    @abstractmethod
-    def shared_store(self) -> Store | None:
-        """The store that all writers share through the index: it may keep their lease. None if each process has its own."""
 
     @abstractmethod
     def prepare_for_writing(self) -> None:

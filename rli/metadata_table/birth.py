@@ -15,7 +15,7 @@ from typing import Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.errors import InvalidInputError
+from rli.errors import RepeatedKeyError
 from rli.hudi.file_names import LogFileName
 from rli.hudi.java_properties import format_properties
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
@@ -85,7 +85,7 @@ class Birth:
 
         Raises:
             CorruptTableError: a base file of the table is missing or damaged.
-            InvalidInputError: the record index is global, and a record key is in two file groups.
+            RepeatedKeyError: the record index is global, and a record key is in two file groups.
             UnsupportedTableError: an instant of the table is no time, so that no record index can name it.
         """
         files, stats = [], []
@@ -128,7 +128,7 @@ def unrepeated(batches: Iterable[pa.RecordBatch], kind: str) -> Iterator[pa.Reco
         kind: the partition, for errors.
 
     Raises:
-        InvalidInputError: a key occurs twice.
+        RepeatedKeyError: a key occurs twice.
     """
     last: bytes | None = None
     for batch in batches:
@@ -136,12 +136,12 @@ def unrepeated(batches: Iterable[pa.RecordBatch], kind: str) -> Iterator[pa.Reco
         repeated = keys[1:].filter(pc.equal(keys[1:], keys[:-1]))
         if len(repeated) or keys[0].as_py() == last:
             key = (repeated if len(repeated) else keys)[0].as_py()
-            raise InvalidInputError(
+            raise RepeatedKeyError(
                 f"a key occurs twice in a new partition of the metadata table: partition={kind} "
                 f"key={key.decode(errors='replace')!r}",
                 remedy=(
-                    "a record index of the whole table knows one place for each record key: leave record_index out, or "
-                    "give the table an index with ?scope=partition"
+                    "a record index of the whole table knows one place for each record key: run rli deduplicate TABLE, leave "
+                    "record_index out, or give the table an index with ?scope=partition"
                 ),
             )
         last = keys[-1].as_py()

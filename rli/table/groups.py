@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.reports import VerifyReport
-from rli.model import CommitResult, KeyMode, MigrationResult, MigrationStep, Step, TableType
+from rli.model import CommitResult, KeyMode, MigrationResult, MigrationStep, OnRepeatedKey, Step, TableType
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
 from rli.services.compaction import CompactionResult, ScheduledCompaction
@@ -159,9 +159,19 @@ class TableGroups:
         key_mode: KeyMode | str = KeyMode.EXACT,
         tasks: TaskRunner | None = None,
         timeout: float | None = None,
+        on_duplicate: OnRepeatedKey | str = OnRepeatedKey.FAIL,
+        on_deduplicated: Callable[[Deduplicated], None] | None = None,
     ) -> int:
         """As ``index.bootstrap``."""
-        return self.index.bootstrap(url, shards=shards, key_mode=key_mode, tasks=tasks, timeout=timeout)
+        return self.index.bootstrap(
+            url,
+            shards=shards,
+            key_mode=key_mode,
+            tasks=tasks,
+            timeout=timeout,
+            on_duplicate=on_duplicate,
+            on_deduplicated=on_deduplicated,
+        )
 
     def migrate_index(
         self,

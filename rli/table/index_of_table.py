@@ -11,13 +11,15 @@ from rli.index.any_index import verified
 from rli.index.contract import LOOKUP_SECONDS, TableIndex
 from rli.index.kinds import IndexOptions
 from rli.index.reports import IndexStats, VerifyReport
-from rli.model import KeyMode, MigrationResult, MigrationStep, Scope
+from rli.model import KeyMode, MigrationResult, MigrationStep, OnRepeatedKey, Scope
 from rli.table import index_upkeep
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
 from rli.tasks import InProcess, TaskRunner
 from rli.view.deep_check import damaged_files
 from rli.view.definition import TableDefinition
+from rli.write.choices import one_of
+from rli.write.operations.deduplicate import Deduplicated
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class IndexOfTable:
         key_mode: KeyMode | str = KeyMode.EXACT,
         tasks: TaskRunner | None = None,
         timeout: float | None = None,
+        on_duplicate: OnRepeatedKey | str = OnRepeatedKey.FAIL,
+        on_deduplicated: Callable[[Deduplicated], None] | None = None,
     ) -> int:
         """Build the index again from the table's files; returns how many records it holds.
 
@@ -83,22 +87,36 @@ class IndexOfTable:
         removed by the next one. With another ``url``, all who have opened the table go over to the new index; ``migrate``
         builds that one first, and lets writers go on meanwhile.
 
+        An index knows one place for each record key. Were two records of a key to stay in the files, a delete would remove the
+        one that the index knows, and show the other one again. So ``on_duplicate="newest"`` removes surplus records from the
+        table: it builds the index, and if it finds repeated keys, commits what ``deduplicate`` commits, and builds again.
+
         Args:
             url: where; by default where the table's index is. A table of another engine that has none yet gets it in
                 its own folder, if it is on this machine.
             shards: see ``create_index``.
             key_mode: see ``create_index``.
-            tasks: runs the work on each base file; in this process by default.
+            tasks: runs the work on each base file; in this process by default. Surplus records are removed in this process.
             timeout: as for ``TableMaintenance.clean``.
+            on_duplicate: what happens if the table holds a record key more than once: "fail", or "newest" to remove all of its
+                records but that with the greatest ordering value, of equal ones that of the latest commit.
+            on_deduplicated: told which records were removed. The log event ``index.deduplicated`` tells it, too.
+
+        Example:
+            >>> table.index.bootstrap(on_duplicate="newest") == table.index.stats().entries
+            True
 
         Raises:
             LeaseBusyError: the lease was not free in that time. The table names the index already: bootstrap again.
             IndexMismatchError: there is an index of something else at the URL.
-            CorruptTableError: a record key lives in more than one place, or a file cannot be read.
-            UnsupportedTableError: the records have no keys.
+            RepeatedKeyError: a record key lives in more than one place.
+            CorruptTableError: a file cannot be read.
+            UnsupportedTableError: the records have no keys; or records are to be removed, and rli does not write the table.
         """
-        seconds = patience(timeout)
-        return index_upkeep.bootstrap(self._opened, url, IndexOptions(shards, key_mode), tasks or InProcess(), seconds)
+        options = IndexOptions(shards, key_mode, one_of(OnRepeatedKey, "on_duplicate", on_duplicate))
+        return index_upkeep.bootstrap(
+            self._opened, url, options, tasks or InProcess(), patience(timeout), on_deduplicated=on_deduplicated
+        )
 
     def migrate(
         self,

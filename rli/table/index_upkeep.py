@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,28 +15,47 @@ from rli.errors import (
     CorruptIndexError,
     IndexNotFoundError,
     IndexNotReadyError,
+    RepeatedKeyError,
     UnsupportedTableError,
 )
 from rli.index.any_index import repaired
 from rli.index.contract import IndexState, SyncOptions, TableIndex
-from rli.index.kinds import IndexOptions, InMetadataTable, KeptKind, opened_to_relocate, rebuilt, require_valid
+from rli.index.kinds import (
+    IndexKind,
+    IndexOptions,
+    InMetadataTable,
+    KeptKind,
+    opened_to_relocate,
+    rebuilt,
+    require_valid,
+)
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import VerifyReport
 from rli.index.roles import IndexesColumns, KeptInStore, KnowsPlaces
-from rli.model import MigrationResult
+from rli.model import MigrationResult, OnRepeatedKey
 from rli.publication.fence import Fence
 from rli.table.index_partition import build_again, built_partition, drop_partition
 from rli.table.migration import Migration, migrate
 from rli.table.new_index import OnMigrationStep, target_of
 from rli.table.opened import OpenTable
+from rli.table.repeated_keys import remove_repeats
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.index_location import default_index_url
 from rli.view.registration import adopt
+from rli.write.operations.deduplicate import Deduplicated
 
 
-def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: TaskRunner, patience: float) -> int:
+def bootstrap(
+    table: OpenTable,
+    url: str | None,
+    options: IndexOptions,
+    tasks: TaskRunner,
+    patience: float,
+    *,
+    on_deduplicated: Callable[[Deduplicated], None] | None,
+) -> int:
     """Build the index again, at a URL; see ``Table.bootstrap_index``."""
     table.follow()
     if url is None and table.definition.settings is None:
@@ -52,14 +72,29 @@ def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: T
         )
     _undo_torn(table, definition, patience)
     table.close()
-    kind = table.kind
-    if isinstance(kind, InMetadataTable):
-        index = kind.open(definition)
-        records = built_partition(kind, definition, index, tasks, patience)
-    else:
-        index, records = rebuilt(kind, definition, options, tasks)
+    build = partial(_built, table.kind, options=options, tasks=tasks, patience=patience)
+    try:
+        index, records = build(definition)
+    except RepeatedKeyError:
+        if options.on_repeated is OnRepeatedKey.FAIL:
+            raise
+        done = remove_repeats(definition, patience)
+        if on_deduplicated is not None:
+            on_deduplicated(done)
+        definition = definition.reloaded()
+        index, records = build(definition)
     table.use(definition, index)
     return records
+
+
+def _built(
+    kind: IndexKind, table: TableDefinition, options: IndexOptions, tasks: TaskRunner, patience: float
+) -> tuple[TableIndex, int]:
+    """The index of a table, built from the files, and how many records it has."""
+    if isinstance(kind, InMetadataTable):
+        index = kind.open(table)
+        return index, built_partition(kind, table, index, tasks, patience)
+    return rebuilt(kind, table, options, tasks)
 
 
 def change(

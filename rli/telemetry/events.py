@@ -289,6 +289,11 @@ INDEX_PROBED: Final = _event(
     "index.probed", logging.INFO, "looked keys up in the table's files by key ranges and bloom filters",
     "table", "index", "keys", "files", "files_read", "comparisons", "false_positives", "seconds",
 )  # fmt: skip
+INDEX_DEDUPLICATED: Final = _event(
+    "index.deduplicated", logging.WARNING,
+    "a bootstrap has removed surplus records of repeated keys from the table: `rli rollback TABLE INSTANT` brings them back",
+    "table", "instant", "keys", "records", "sample",
+)  # fmt: skip
 INDEX_STALE: Final = _event(
     "index.stale", logging.WARNING, "sought keys in the table's files whose entries name file groups that are gone",
     "table", "index", "keys", "sample",

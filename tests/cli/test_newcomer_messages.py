@@ -97,10 +97,10 @@ def test_repeats_in_a_table_of_hudi(rli: Rli, tmp_path: Path, index: str) -> Non
     rli("upsert", "events", "e.csv")
     url = index.format(tmp_path)
     refused = rli("index", "bootstrap", "events", "--index", url, status=2).err
-    assert "delete these keys and insert their records again" in refused
+    assert "--on-duplicate newest" in refused
     properties = tmp_path / "events" / PROPERTIES_PATH
     text = properties.read_text().replace("SimpleKeyGenerator", "TimestampBasedKeyGenerator")
     properties.write_text(text)
     refused = rli("index", "bootstrap", "events", "--index", url, status=2).err
-    assert "delete these keys" not in refused
+    assert "--on-duplicate" not in refused
     assert "rli does not write this table" in refused

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 import rli
+from rli.cli.commands.repeated_keys import facts_of_repeats
 from rli.cli.options import (
     DryRunOption,
     IndexOption,
@@ -23,7 +24,6 @@ from rli.durations import duration_string
 from rli.settings import Maintenance
 from rli.sizes import human_bytes
 from rli.table.dropping import require_table
-from rli.write.operations.repeated_records import RepeatedKey
 
 _NAMED: Final = 5
 
@@ -85,18 +85,11 @@ def deduplicate(
         as_json=as_json,
         render=lambda: print_facts(
             {
-                "keys in the table more than once": f"{done.keys:,}",
-                f"records {'to remove' if dry_run else 'removed'}": f"{done.records_removed:,}",
-                **{f"key {found.key}": _kept_and_removed(found) for found in done.repeated[:_NAMED]},
+                **facts_of_repeats(done),
                 "instant": done.instant or _why_no_instant("no key is repeated", dry_run=dry_run),
             }
         ),
     )
-
-
-def _kept_and_removed(found: RepeatedKey) -> str:
-    gone = ", ".join(f"{path or 'the table'} at {instant}" for path, instant in found.removed)
-    return f"stays in {found.kept or 'the table'}, written at {found.kept_instant}; without {gone}"
 
 
 def archive(

@@ -10,6 +10,7 @@ import typer
 
 import rli
 from rli.cli.commands.column_index import add_column_commands, drop_column_index
+from rli.cli.commands.repeated_keys import facts_of_repeats
 from rli.cli.options import (
     DryRunOption,
     IndexOption,
@@ -34,10 +35,11 @@ from rli.index.record.opening import drop_store
 from rli.index.record.record_index import RecordIndex
 from rli.index.registry import keeps_entries
 from rli.index.reports import IndexStats, VerifyReport
-from rli.model import KeyMode, MigrationResult
+from rli.model import KeyMode, MigrationResult, OnRepeatedKey
 from rli.sizes import entry_size, human_bytes
 from rli.table.dropping import require_unused
 from rli.urls import without_password
+from rli.write.operations.deduplicate import Deduplicated
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +48,11 @@ def register(app: typer.Typer) -> None:
         help="Build, check, repair and measure the index of a table.", no_args_is_help=True, rich_markup_mode="rich"
     )
     add_command(
-        group, bootstrap, "rli index bootstrap trips", "rli index bootstrap hudi_table --index lmdb:///data/idx/trips"
+        group,
+        bootstrap,
+        "rli index bootstrap trips",
+        "rli index bootstrap hudi_table --index lmdb:///data/idx/trips",
+        "rli index bootstrap hudi_table --on-duplicate newest",
     )
     add_command(
         group,
@@ -82,10 +88,12 @@ class Bootstrapped:
     Attributes:
         entries: record keys in the new index.
         url: of the index.
+        deduplicated: which records were removed before it was built; None if no key was repeated.
     """
 
     entries: int
     url: str
+    deduplicated: Deduplicated | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +133,14 @@ def bootstrap(
     *,
     shards: ShardsOption = None,
     key_mode: KeyModeOption = KeyMode.EXACT,
+    on_duplicate: Annotated[
+        OnRepeatedKey,
+        typer.Option(
+            "--on-duplicate",
+            help="If the table holds a record key more than once. fail: name such keys and their files. newest: remove all records "
+            "of the key but that with the greatest ordering value, of equal ones that of the latest commit, as rli deduplicate.",
+        ),
+    ] = OnRepeatedKey.FAIL,
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -133,10 +149,21 @@ def bootstrap(
     An index of the same table at the same URL is replaced. With --index, the table stores the new URL.
     """
     opened = rli.open_table(table)
-    tasks = ShownTasks("reading record keys")
-    entries = opened.bootstrap_index(index, shards=shards, key_mode=key_mode, tasks=tasks, timeout=timeout)
-    done = Bootstrapped(entries, opened.index.url)
-    report(done, as_json=as_json, render=lambda: print_facts({"record keys": done.entries, "index": done.url}))
+    removed = list[Deduplicated]()
+    entries = opened.bootstrap_index(
+        index,
+        shards=shards,
+        key_mode=key_mode,
+        tasks=ShownTasks("reading record keys"),
+        timeout=timeout,
+        on_duplicate=on_duplicate,
+        on_deduplicated=removed.append,
+    )
+    done = Bootstrapped(entries, opened.index.url, next(iter(removed), None))
+    facts: dict[str, object] = {"record keys": done.entries, "index": done.url}
+    if done.deduplicated is not None:
+        facts |= {**facts_of_repeats(done.deduplicated), "instant": done.deduplicated.instant}
+    report(done, as_json=as_json, render=lambda: print_facts(facts))
     if not keeps_entries(done.url) and not as_json:
         print_note("this index reads the table's own files: its keys were checked, and there was nothing to build")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rli.errors import CorruptTableError
-from rli.hudi.table_features import remedy_for_repeats
+from rli.errors import RepeatedKeyError
+from rli.hudi.table_features import remedy_of_bootstrap
 from rli.index.contract import ChangedKeys, FileIndex
 from rli.index.reports import IndexStats, VerifyReport
 from rli.index.table_files.changes import changes_between
@@ -22,10 +22,10 @@ class TableFilesIndex(UnloggedIndex, FileIndex):
 
     def require_sound(self, table: TableDefinition, report: VerifyReport) -> None:
         if report.repeated:
-            raise CorruptTableError(
+            raise RepeatedKeyError(
                 f"record keys stand in the table more than once: table={table.location} scope={self.scope} "
                 f"records={report.repeated} sample={list(report.sample)}",
-                remedy=remedy_for_repeats(table.properties),
+                remedy=remedy_of_bootstrap(table.properties),
             )
 
     def state_of(self, snapshot: Snapshot) -> TableState:

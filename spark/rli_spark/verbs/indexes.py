@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from rli import ColumnIndex, IndexHome, IndexUse, KeyMode, MigrationResult, Table, VerifyReport
+from rli import ColumnIndex, IndexHome, IndexUse, KeyMode, MigrationResult, OnRepeatedKey, Table, VerifyReport
 from rli.index.contract import LOOKUP_SECONDS
 from rli.table.table import opened_table
 from rli_spark.session.arguments import require_session_and_table
@@ -20,10 +20,16 @@ def bootstrap_index(
     shards: int | None = None,
     key_mode: KeyMode | str = KeyMode.EXACT,
     timeout: float | None = None,
+    on_duplicate: OnRepeatedKey | str = OnRepeatedKey.FAIL,
 ) -> int:
-    """Build the index again from the table's files, a base file in each task; see ``Table.bootstrap_index``."""
+    """Build the index again from the table's files, a base file in each task; see ``Table.bootstrap_index``.
+
+    The driver removes surplus records of repeated keys.
+    """
     require_session_and_table(spark, table)
-    return table.bootstrap_index(url, shards=shards, key_mode=key_mode, tasks=SparkTasks(spark), timeout=timeout)
+    return table.bootstrap_index(
+        url, shards=shards, key_mode=key_mode, tasks=SparkTasks(spark), timeout=timeout, on_duplicate=on_duplicate
+    )
 
 
 def migrate_index(

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.errors import CorruptTableError, IndexNotReadyError
-from rli.hudi.table_features import remedy_for_repeats
+from rli.errors import CorruptTableError, IndexNotReadyError, RepeatedKeyError
+from rli.hudi.table_features import remedy_of_bootstrap
 from rli.index.record.entries.builds import BuildNotes, shards, state_of_build, unfinished_build
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.entries.time_to_live import expired_before
@@ -126,7 +126,8 @@ class Bootstrap:
             How many records there are.
 
         Raises:
-            CorruptTableError: a record key lives in more than one place, or a file is lost.
+            RepeatedKeyError: a record key lives in more than one place.
+            CorruptTableError: a file is lost.
             IndexNotReadyError: a server of the index was replaced meanwhile.
         """
         began, index, rows = time.monotonic(), self.index, 0
@@ -231,8 +232,8 @@ def _require_distinct_keys(snapshot: Snapshot, index: StoredEntries, tasks: Task
     # Of a table whose records are mended by then, not of the state with the repeated keys.
     BuildNotes(index.store).give_up()
     sample = "; ".join(f"{key!r} in {', '.join(files)}" for key, files in found.items())
-    raise CorruptTableError(
+    raise RepeatedKeyError(
         f"record keys are stored more than once: table={snapshot.table.location} records={rows} keys={entries} sample: "
         f"{sample} (a record-level index needs keys that are unique in the table)",
-        remedy=remedy_for_repeats(snapshot.table.properties),
+        remedy=remedy_of_bootstrap(snapshot.table.properties),
     )
