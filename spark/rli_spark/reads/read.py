@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 from pyspark.sql.types import StructType
 
@@ -26,12 +26,13 @@ from rli.view.file_slices import FileSlice
 from rli.view.snapshot import FindsValues, Snapshot
 from rli.view.stored_types import slices_by_types
 from rli_spark.reads.by_value import distinct_values, narrowed
+from rli_spark.reads.columns import implied_filter
 from rli_spark.reads.filters import Condition, passing, require_portable
 from rli_spark.reads.hadoop_paths import hadoop_paths
 from rli_spark.reads.listing import listing_in_few_tasks
 from rli_spark.reads.merged import merged_records
 from rli_spark.reads.point_reads import look_up
-from rli_spark.session.arguments import require_session_and_table
+from rli_spark.session.arguments import is_of_spark, require_session_and_table
 from rli_spark.session.batches import spark_schema
 
 _CALENDAR: Final = {"datetimeRebaseMode": "CORRECTED"}
@@ -43,7 +44,7 @@ def read(  # noqa: PLR0913  (the choices of a read)
     spark: SparkSession,
     table: Table,
     columns: Sequence[str] | None = None,
-    filters: str | Sequence[Condition | Sequence[Condition]] | None = None,
+    filters: Column | str | Sequence[Condition | Sequence[Condition]] | None = None,
     as_of: str | datetime | None = None,
     *,
     keys: DataFrame | None = None,
@@ -63,7 +64,9 @@ def read(  # noqa: PLR0913  (the choices of a read)
         filters: SQL such as ``fare > 10 and lower(city) = 'oslo'``, or tuples (column, operator, value), all of which hold,
             or a list of such lists, of which one holds. They pass the same records as in
             ``Table.read``. Files whose partition path or column statistics show that no record passes are not opened by
-            Spark. Filters that follow on the frame itself are pushed into the files by Spark.
+            Spark. Filters that follow on the frame itself are pushed into the files by Spark. Or a column of Spark, such as
+            ``F.hour("ts") == 3``: Spark applies it, with its own meaning, as ``where`` on the frame does. The parts of it that rli
+            understands choose the files, but not with Spark Connect.
         as_of: an instant of the timeline, or a time; not with ``keys``, since the index knows the present alone.
         keys: has the table's record-key columns; others are passed over. With ``on``, it has that column.
         on: a column: the records that have one of the values of ``keys`` in it, each once. A secondary index of the column tells which
@@ -77,6 +80,7 @@ def read(  # noqa: PLR0913  (the choices of a read)
             frame, or given with ``as_of`` or, in a merge-on-read table, with another query than a snapshot.
         IndexNotReadyError: with ``keys``: the index has not seen all commits of the table after that time.
         SchemaError: a column does not exist, or a filter does not fit.
+        pyspark.errors.AnalysisException: a column of Spark does not fit.
         CorruptTableError: the timeline cannot be read, or a base file's footer.
         UnsupportedTableError: rli does not know the rule by which the table's log files are merged. Log files that rli does not merge
             are an error of the task that reads them.
@@ -108,7 +112,7 @@ class _Wanted:
     """What a caller wants of the records, see ``read``; and who finds them by values."""
 
     columns: Sequence[str] | None
-    filters: str | Sequence[Condition | Sequence[Condition]] | None
+    filters: Column | str | Sequence[Condition | Sequence[Condition]] | None
     query: Query | str
     values: FindsValues
 
@@ -119,6 +123,13 @@ def _read_state(
     if snapshot.schema is None:
         return spark.createDataFrame([], StructType())
     full = with_meta_columns(snapshot.schema)
+    if is_of_spark(wanted.filters, Column):
+        # The column may name any column of the table. Spark reads those that it needs.
+        if live is None:
+            told = _told_filter(spark, wanted.filters, snapshot)
+            live = snapshot.scan(None, told, wanted.query, wanted.values).matching_slices()
+        every = _read_state(spark, snapshot, replace(wanted, columns=full.names, filters=None), live)
+        return _columns_of(every.where(wanted.filters), snapshot.scan(wanted.columns).schema.names)
     scan = snapshot.scan(wanted.columns, wanted.filters, wanted.query, wanted.values)
     live = scan.matching_slices() if live is None else live
     names = scan.schema.names if scan.filter is None else _tested_names(scan.schema.names, scan.filter)
@@ -138,11 +149,18 @@ def _read_values(spark: SparkSession, snapshot: Snapshot, wanted: _Wanted, value
         return spark.createDataFrame([], StructType())
     [on] = values.columns
     kind = snapshot.scan([on]).schema.field(on).type
-    narrow = narrowed(values, kind, wanted.filters)
+    narrow = narrowed(values, kind, _told_filter(spark, wanted.filters, snapshot))
     live = snapshot.scan([on], narrow, wanted.query, wanted.values).matching_slices()
     names = snapshot.scan(wanted.columns).schema.names
     found = _read_state(spark, snapshot, replace(wanted, columns=[*dict.fromkeys([*names, on])]), live)
     return _columns_of(found.join(values, on, "left_semi"), names)
+
+
+def _told_filter(spark: SparkSession, filters: object, snapshot: Snapshot) -> object:
+    """A filter of rli for files: of a column of Spark what is understood, else the filter itself."""
+    return (
+        implied_filter(spark, filters, with_meta_columns(snapshot.schema)) if is_of_spark(filters, Column) else filters
+    )
 
 
 def _of_base_files(spark: SparkSession, snapshot: Snapshot, live: Sequence[FileSlice], full: pa.Schema) -> DataFrame:
@@ -177,7 +195,7 @@ def _read_keys(
     table: Table,
     keys: DataFrame,
     columns: Sequence[str] | None,
-    filters: str | Sequence[Condition | Sequence[Condition]] | None,
+    filters: Column | str | Sequence[Condition | Sequence[Condition]] | None,
     timeout: float,
 ) -> DataFrame:
     if not hasattr(keys, "mapInArrow"):
@@ -188,12 +206,15 @@ def _read_keys(
     located = look_up(table, keys, timeout)
     if located.snapshot.schema is None:
         return keys.sparkSession.createDataFrame([], StructType())
+    full = with_meta_columns(located.snapshot.schema)
+    if is_of_spark(filters, Column):
+        found = located.records(full.names).where(filters)
+        return _columns_of(found, located.snapshot.scan(columns).schema.names)
     scan = located.snapshot.scan(columns, filters)
     wanted = scan.schema.names
     if scan.filter is None:
         return located.records(wanted)
     names = _tested_names(wanted, scan.filter)
-    full = with_meta_columns(located.snapshot.schema)
     types = pa.schema([full.field(name) for name in names])
     return _columns_of(passing(located.records(names), scan.filter, types), wanted)
 

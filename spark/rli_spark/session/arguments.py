@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TypeGuard, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
 from rli import Table
 from rli.errors import InvalidInputError
 from rli_spark.session.logs import follow_spark
+
+Kind = TypeVar("Kind")
 
 _CONNECT = "pyspark.sql.connect."
 """Begins the modules of Spark Connect, whose classes are not always those of Spark itself."""
@@ -26,7 +29,7 @@ def require_frame_and_table(df: object, table: object, *others: type) -> None:
             remedy="give the frame first, then the table",
         )
     _require_table(table, others)
-    if not _is_of_spark(df, DataFrame):
+    if not is_of_spark(df, DataFrame):
         raise InvalidInputError(
             f"the records are not a Spark data frame: type={_type(df)}",
             remedy=(
@@ -34,7 +37,7 @@ def require_frame_and_table(df: object, table: object, *others: type) -> None:
                 "table.upsert(records), table.delete(keys)"
             ),
         )
-    follow_spark(df.sparkSession)  # type: ignore[attr-defined]
+    follow_spark(df.sparkSession)
 
 
 def require_session_and_table(spark: object, table: object) -> None:
@@ -49,12 +52,12 @@ def require_session_and_table(spark: object, table: object) -> None:
             remedy="give the Spark session first, then the table",
         )
     _require_table(table, ())
-    if not _is_of_spark(spark, SparkSession):
+    if not is_of_spark(spark, SparkSession):
         raise InvalidInputError(
             f"not a Spark session: type={_type(spark)}",
             remedy="give SparkSession.builder.getOrCreate(), or in a notebook spark",
         )
-    follow_spark(spark)  # type: ignore[arg-type]
+    follow_spark(spark)
 
 
 def _require_table(table: object, others: tuple[type, ...]) -> None:
@@ -70,7 +73,8 @@ def _require_table(table: object, others: tuple[type, ...]) -> None:
     )
 
 
-def _is_of_spark(value: object, kind: type) -> bool:
+def is_of_spark(value: object, kind: type[Kind]) -> TypeGuard[Kind]:
+    """Whether a value is of a type of Spark, or of the type of Spark Connect with that name."""
     return isinstance(value, kind) or (
         type(value).__module__.startswith(_CONNECT) and type(value).__name__ == kind.__name__
     )
