@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,19 @@ def test_hudi_filters_equal_ours(tmp_path: Path, name: str) -> None:
         assert np.array_equal(ours.rows, theirs.rows)
         # A writer that adds keys asks for two numbers, which readers do not.
         assert _without_counts(_entries(pq.read_metadata(path).metadata)) == _without_counts(footer(ours))
+
+
+def test_hudi_filter_of_several_rows() -> None:
+    """Of the keys ``käse 0`` to ``käse 74``, by Hudi 1.2.0: 20 in a row, and rows for no more than 60."""
+    text = Path(__file__).parents[2].joinpath("data/golden/dynamic-filter-by-hudi.json").read_bytes()
+    metadata = {key.encode(): value.encode() for key, value in json.loads(text).items()}
+    theirs = BloomFilter.from_footer(metadata, "x.parquet")
+    assert theirs is not None
+    assert len(theirs.rows) == 3
+    assert theirs.might_contain(pa.array([f"käse {number}" for number in range(75)])).all()
+    assert not theirs.might_contain(FOREIGN).any()
+    # A file that is rewritten without new keys has it as it is.
+    assert _without_counts(footer(theirs)) == _without_counts(metadata)
 
 
 def _entries(metadata: dict[bytes, bytes]) -> dict[bytes, bytes]:
