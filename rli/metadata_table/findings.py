@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from rli.errors import InstantNotFoundError, RliError
+from rli.errors import CorruptTableError, InstantNotFoundError, RliError
 from rli.findings import Finding, Verdict, problem
 from rli.hudi.metadata.partitions import METADATA_FOLDER, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
 from rli.metadata_table.compaction import held_back_by
 from rli.metadata_table.status import metadata_status
+from rli.view.definition import TableDefinition
 from rli.view.planned_indexing import PendingIndexing, readable_indexings
+from rli.view.second_look import read_again
 from rli.view.snapshot import Snapshot
 from rli.view.table_metadata import require_each_commit
 
@@ -109,12 +112,27 @@ def _build_again(partitions: Iterable[str]) -> str:
     return f"build it again: rli metadata disable TABLE, then rli metadata enable TABLE --partitions {names}"
 
 
+def _require_each_commit(reader: MetadataTableReader, partition: str, snapshot: Snapshot) -> None:
+    """As ``require_each_commit``; others may undo a commit between two looks, and its deltacommit goes first."""
+    try:
+        require_each_commit(reader, partition, snapshot.timeline)
+    except CorruptTableError:
+        read_again(snapshot.table, partial(_look_again, partition))
+
+
+def _look_again(partition: str, table: TableDefinition) -> None:
+    timeline = table.load_timeline()
+    reader = MetadataTableReader(table.storage, timeline, table.properties)
+    if partition in reader.partitions:
+        require_each_commit(reader, partition, timeline)
+
+
 def _damage(reader: MetadataTableReader, snapshot: Snapshot) -> Iterator[Finding]:
     for name in reader.partitions:
         if kind_of(name) is None:
             continue
         try:
-            require_each_commit(reader, name, snapshot.timeline)
+            _require_each_commit(reader, name, snapshot)
             reader.require_readable(name)
         except InstantNotFoundError:
             # Others have compacted it meanwhile, so it can be read.
