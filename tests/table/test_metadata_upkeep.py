@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rli import Table, open_table
+from rli import Step, Table, UnsupportedTableError, open_table
 from rli.hudi.log_file.delete_block import NO_DELETES, delete_block
 from rli.hudi.metadata.index_definitions import (
     IndexDefinition,
@@ -26,6 +26,7 @@ from rli.publication.deltacommits import files_of_deltacommit
 from rli.table.table import opened_table
 from rli.view.paths import JOURNAL
 from tests.support.metadata_tables import METADATA_TABLES, differences, metadata_reader, unpack_metadata_table
+from tests.support.tables import rows_of
 
 LATER = 10**13
 
@@ -93,6 +94,40 @@ def test_each_write_keeps_each_partition(name: str, tmp_path: Path) -> None:
         write(table, rows)
         assert (write, differences(path)) == (write, [])
     assert load_properties(opened_table(table).definition.storage).metadata_partitions == listed
+
+
+@pytest.mark.parametrize("name", ["v9", "v6"])
+def test_partitions_being_built_are_kept(name: str, tmp_path: Path) -> None:
+    """The list of partitions is that of the commit's moment, and not of the begin of the write."""
+    table, path = opened(name, tmp_path)
+    storage = opened_table(table).definition.storage
+    listed = load_properties(storage)
+    others = [partition for partition in listed.metadata_partitions if partition != "column_stats"]
+
+    def announce(step: Step) -> None:
+        if step is Step.WRITTEN:
+            inflight = {Key.METADATA_PARTITIONS: ",".join(others), Key.METADATA_PARTITIONS_INFLIGHT: "column_stats"}
+            save_properties(storage, listed.changed(inflight))
+
+    table.upsert(with_values(table.read(), ts=LATER), on_step=announce)
+    assert load_properties(storage).metadata_partitions_inflight == ("column_stats",)
+    save_properties(storage, listed)
+    assert differences(path) == []
+
+
+def test_upgrades_beside_a_write_stop_it(tmp_path: Path) -> None:
+    table, path = opened("v9", tmp_path)
+    properties, before = path / ".hoodie/hoodie.properties", rows_of(table)
+    text = properties.read_text()
+
+    def upgrade(step: Step) -> None:
+        if step is Step.WRITTEN:
+            properties.write_text(text.replace("hoodie.table.version=9", "hoodie.table.version=10"))
+
+    with pytest.raises(UnsupportedTableError, match="version=10"):
+        table.upsert(with_values(table.read(), ts=LATER), on_step=upgrade)
+    properties.write_text(text)
+    assert rows_of(open_table(path)) == before
 
 
 @pytest.mark.parametrize("name", ["v9", "v6", "v9_partitioned_index"])
