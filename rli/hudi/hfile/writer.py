@@ -205,7 +205,8 @@ class _Writer:
         return {
             "KEY_VALUE_VERSION": _INT.pack(1),
             "MAX_MEMSTORE_TS_KEY": _LONG.pack(0),
-            "hfile.LASTKEY": as_row(self._last_key) if self._cells else b"",
+            # HBase's reader opens no file that has one without a length.
+            **({"hfile.LASTKEY": as_row(self._last_key)} if self._cells else {}),
             "hfile.AVG_KEY_LEN": _INT.pack(self._key_bytes // cells),
             "hfile.AVG_VALUE_LEN": _INT.pack(
                 cell_format.value_bytes(self._block_bytes, self._key_bytes, self._cells) // cells

@@ -98,6 +98,15 @@ class _Counted(io.BytesIO):
         return content
 
 
+def test_files_without_cells_name_none() -> None:
+    """The reader of Hudi 0.15 opens no file whose last key has no length."""
+    file = _file()
+    reader = _reader(file)
+    assert "hfile.LASTKEY" not in reader.info
+    assert reader.lookup(pa.array([b"a"], pa.binary())).num_rows == 0
+    assert _read_all(file.getvalue()) == []
+
+
 def test_lookup_reads_only_its_blocks() -> None:
     content = _file(_numbered(20_000), codec=Codec.NONE, block_bytes=4096).getvalue()
     file = _Counted(content)
