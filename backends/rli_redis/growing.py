@@ -96,7 +96,8 @@ class _Growth:
         place = servers.place(names, self.shard)
         old_stamps = b"".join([bucket[:STAMP_WIDTH] for bucket in buckets])
         arguments: list[Argument] = [self.before, secrets.token_bytes(VERSION_WIDTH), old_stamps, *content]
-        return Command.run(place, GROW_SEGMENT, keys, arguments)
+        # What is small is sent for many segments at once: a batch makes all shards grow at about the same time.
+        return Command.run(place, GROW_SEGMENT, keys, arguments, size=sum(map(len, content)) + sum(map(len, keys)))
 
     def _content(self, buckets: list[bytes], numbers: Positions, hash_key: bytes) -> Records:
         records = decode(buckets, self.width)

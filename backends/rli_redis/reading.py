@@ -24,7 +24,7 @@ from rli_redis.keyspace import Names
 from rli_redis.segment_set import WidthAndShard
 from rli_redis.segment_states import SegmentStates
 from rli_redis.segment_table import SegmentTable, SegmentTables, runs_of_places
-from rli_redis.segments import addresses, hashes_of
+from rli_redis.segments import BYTES_PER_STATE, addresses, hashes_of
 from rli_redis.servers import Command, PackedArguments, Reply, Servers
 from rli_redis.watermarks import watermarks_in
 
@@ -34,7 +34,6 @@ BYTES_PER_COMMAND: Final = 1 << 19
 
 _NUMBER_BITS: Final = 32
 _NUMBER_MASK: Final = (1 << _NUMBER_BITS) - 1
-_BYTES_PER_STATE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +254,7 @@ class _Request:
                 places[first],
                 ("MGET", *watermarks, *states[first:last]),
                 PackedArguments(count, (packed[byte_bounds[first] : byte_bounds[last]],)),
-                size=size * count // len(wanted.numbers) + _BYTES_PER_STATE * (last - first),
+                size=size * count // len(wanted.numbers) + BYTES_PER_STATE * (last - first),
             )
             commands.append(command)
             parts.append((len(watermarks), last - first))

@@ -17,7 +17,7 @@ from rli_redis.keyspace import Names
 from rli_redis.lifecycle import Presence
 from rli_redis.placing import by_place
 from rli_redis.segment_set import WidthAndShard, confirmed_segments, known_segments, makings
-from rli_redis.segments import Segment, states_in
+from rli_redis.segments import BYTES_PER_STATE, Segment, bucket_bytes, states_in
 from rli_redis.servers import Command, Servers
 from rli_redis.watermarks import Watermark
 
@@ -97,7 +97,8 @@ class SegmentStates:
     def read_segment(self, width: int, shard: int, numbers: Positions) -> Command:
         """The command that reads a segment's state and some of its buckets, atomically."""
         keys = [self._names.segment(width, shard), *self._names.buckets(width, shard, numbers)]
-        return Command(self._place(shard), ("MGET", *keys))
+        size = BYTES_PER_STATE + sum(map(len, keys)) + len(numbers) * bucket_bytes(width)
+        return Command(self._place(shard), ("MGET", *keys), size=size)
 
     def known(self) -> list[WidthAndShard]:
         """Width and shard of each segment that may have entries, in order."""
@@ -116,7 +117,14 @@ class SegmentStates:
     def _read_states(self, segments: Iterable[WidthAndShard]) -> dict[WidthAndShard, bytes]:
         parts = list(by_place(segments, lambda segment: self._place(segment[1])))
         replies = self._servers.exchange(
-            [Command(place, ("MGET", *(self._names.segment(*segment) for segment in some))) for place, some in parts]
+            [
+                Command(
+                    place,
+                    ("MGET", *(self._names.segment(*segment) for segment in some)),
+                    size=BYTES_PER_STATE * len(some),
+                )
+                for place, some in parts
+            ]
         )
         return {
             segment: state
@@ -159,7 +167,10 @@ class SegmentStates:
     def _watermarks_of(self, shards: Iterable[int]) -> dict[int, Watermark]:
         parts = list(by_place(shards, self._place))
         replies = self._servers.exchange(
-            [Command(place, ("MGET", *map(self._names.watermark, some))) for place, some in parts]
+            [
+                Command(place, ("MGET", *map(self._names.watermark, some)), size=BYTES_PER_STATE * len(some))
+                for place, some in parts
+            ]
         )
         return {
             shard: Watermark.from_bytes(watermark)

@@ -34,6 +34,10 @@ _OLD_STATE_BYTES: Final = _STATE.itemsize + 4
 _NO_STATE: Final = bytes(_STATE.itemsize)
 
 VERSION_WIDTH: Final = 8
+
+BYTES_PER_STATE: Final = 100
+"""About how many bytes the state of a segment, or the watermark of a shard, takes on its way, with its name."""
+
 HASH_KEY_WIDTH: Final = 16
 
 # With 12 entries of UUIDs (16 + 4 bytes) in a bucket, an entry costs 29.2 bytes in all; with 16 27.1, with 20 26.2, with

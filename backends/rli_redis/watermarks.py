@@ -34,7 +34,8 @@ from rli_redis.lifecycle import Presence
 from rli_redis.placing import by_place
 from rli_redis.scripts import BEGIN_EPOCH, MARK_APPLIED, RAISE_FLOOR
 from rli_redis.segment_set import confirmed_shards, known_segments
-from rli_redis.servers import Command, Servers
+from rli_redis.segments import BYTES_PER_STATE
+from rli_redis.servers import Argument, Command, Servers
 
 _WATERMARK: Final = np.dtype([("applied", ">u4"), ("greatest", ">u4")])
 _EPOCH_WIDTH: Final = 8
@@ -135,7 +136,8 @@ class ShardWatermarks:
             + [shard for shard, watermark in watermarks.items() if watermark.epoch != epoch]
         ):
             commands = [
-                Command.run(place, BEGIN_EPOCH, self._keys(some), [epoch, applied]) for place, some in self._parts(late)
+                Command.run(place, BEGIN_EPOCH, self._keys(some), [epoch, applied], size=_size_of(some))
+                for place, some in self._parts(late)
             ]
             for _ in self._servers.exchange(commands):
                 pass
@@ -178,7 +180,9 @@ class ShardWatermarks:
             IndexNotReadyError: a shard went back to before that.
         """
         parts = list(self._parts(self._watermarks()))
-        commands = [Command.run(place, RAISE_FLOOR, self._keys(some), [sequence]) for place, some in parts]
+        commands = [
+            Command.run(place, RAISE_FLOOR, self._keys(some), [sequence], size=_size_of(some)) for place, some in parts
+        ]
         for (_, some), reply in zip(parts, self._servers.exchange(commands), strict=True):
             if reply is None:
                 raise self._lost(some)
@@ -187,7 +191,8 @@ class ShardWatermarks:
 
     def _raising(self, place: int, shards: list[int], sequence: int, since: Watermarks) -> Command:
         incarnation = since.evidence.get(self._servers.node_name(place), "")
-        return Command.run(place, MARK_APPLIED, self._keys(shards), [incarnation, since.least or 0, sequence])
+        arguments: list[Argument] = [incarnation, since.least or 0, sequence]
+        return Command.run(place, MARK_APPLIED, self._keys(shards), arguments, size=_size_of(shards))
 
     def _watermarks(self) -> Mapping[int, Watermark]:
         """The watermarks of all shards that have segments."""
@@ -196,7 +201,9 @@ class ShardWatermarks:
             raise self._presence.lost(self._names, "the list of its parts")
         # The server that keeps the set may have gone back to before they were confirmed.
         parts = list(self._parts(sorted(expected.union(range(self._shards())))))
-        replies = self._servers.exchange([Command(place, ("MGET", *self._keys(shards))) for place, shards in parts])
+        replies = self._servers.exchange(
+            [Command(place, ("MGET", *self._keys(shards)), size=_size_of(shards)) for place, shards in parts]
+        )
         stored = {
             shard: watermark
             for (_, shards), reply in zip(parts, replies, strict=True)
@@ -229,3 +236,8 @@ class ShardWatermarks:
 
     def _parts(self, shards: Iterable[int]) -> Iterator[tuple[int, list[int]]]:
         return by_place(shards, lambda shard: self._servers.place(self._names, shard))
+
+
+def _size_of(shards: Sequence[int]) -> int:
+    """About how many bytes a command has that reads or changes the watermarks of some shards."""
+    return BYTES_PER_STATE * len(shards)

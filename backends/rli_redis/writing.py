@@ -30,7 +30,7 @@ from rli_redis.scripts import CREATE_SEGMENT, SWAP_BUCKETS
 from rli_redis.segment_set import WidthAndShard, confirm, note_making
 from rli_redis.segment_states import SegmentStates
 from rli_redis.segment_table import SegmentTables, runs_of_places
-from rli_redis.segments import VERSION_WIDTH, outgrows, wanted_buckets
+from rli_redis.segments import BYTES_PER_STATE, VERSION_WIDTH, outgrows, wanted_buckets
 from rli_redis.servers import Argument, Command, PackedArguments, Servers
 from rli_redis.watermarks import Watermark
 
@@ -290,7 +290,8 @@ class Writer:
             *watermark,
             self._epoch_of_server(watermark[1]),
         ]
-        return Command.run(self._servers.place(self._names, shard), CREATE_SEGMENT, names, arguments)
+        size = sum(map(len, names)) + BYTES_PER_STATE
+        return Command.run(self._servers.place(self._names, shard), CREATE_SEGMENT, names, arguments, size=size)
 
     def _epoch_of_server(self, epoch: bytes) -> bytes:
         """The epoch that the server of a command has to have: only one that keeps all knows by itself."""

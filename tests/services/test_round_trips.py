@@ -1,13 +1,16 @@
-"""What a network's latency costs: look-ups and writes wait for few answers, however many keys, shards and servers."""
+"""What a network's latency costs: stores and verbs wait for few answers, however many keys, shards and servers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from redis.connection import Connection
 
+import rli
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, get_all, key_batch, random_keys
@@ -52,6 +55,51 @@ def trips_of(proxy: TcpProxy, store: Store, sequence: int) -> tuple[int, int]:
     store.get(BATCH)
     proxy.delay_seconds = 0
     return written - before, proxy.round_trips - written
+
+
+def trips_of_verbs(proxy: TcpProxy, url: str, folder: Path, count: int) -> dict[str, int]:
+    """The round trips of each verb, with batches of so many rows, of which half are new to the table."""
+    trips: dict[str, int] = {}
+
+    def count_trips(verb: str, work: Callable[[], object]) -> None:
+        before = proxy.round_trips
+        work()
+        trips[verb] = proxy.round_trips - before
+
+    def rows(keys: range, version: int) -> pa.Table:
+        parts = [str(key % 4) for key in keys]
+        return pa.table({"id": [f"{key:08}" for key in keys], "part": parts, "version": [version] * len(keys)})
+
+    table = rli.create_table(folder, record_key="id", partition_by="part", ordering="version", index=url)
+    table.upsert(rows(range(1000), 0))
+    proxy.delay_seconds = 0.005
+    new = range(1000, 1000 + count)
+    count_trips("first upsert", lambda: table.upsert(rows(new, 1)))
+    count_trips("upsert", lambda: table.upsert(rows(range(1000 + count // 2, 1000 + count + count // 2), 2)))
+    count_trips("insert", lambda: table.insert(rows(range(1000 + count, 1000 + 2 * count), 3)))
+    count_trips("delete", lambda: table.delete([f"{key:08}" for key in new]))
+    count_trips("look-up", lambda: table.lookup([f"{key:08}" for key in new]))
+    count_trips("get", lambda: table.get([f"{key:08}" for key in new]))
+    count_trips("open and look up", lambda: rli.open_table(folder).lookup(["00000001"]))
+    proxy.delay_seconds = 0
+    return trips
+
+
+def require_few(trips: dict[str, int], *, write: int, read: int, first_read: int) -> None:
+    """The tables of docs/stores give the counts; these are a few more."""
+    most = dict.fromkeys(trips, write) | {"look-up": read, "get": read, "open and look up": first_read}
+    assert {verb: count for verb, count in trips.items() if count > most[verb]} == {}
+
+
+@pytest.mark.parametrize("rows", [10, 20_000])
+def test_verbs_on_redis(redis_proxy: TcpProxy, tmp_path: Path, rows: int) -> None:
+    url = redis_url_of(redis_proxy.host, redis_proxy.port)
+    require_few(trips_of_verbs(redis_proxy, url, tmp_path / "t", rows), write=65, read=7, first_read=16)
+
+
+def test_verbs_on_hbase(hbase_proxy: TcpProxy, tmp_path: Path) -> None:
+    url = hbase_url_of(hbase_proxy.host, hbase_proxy.port, new_table())
+    require_few(trips_of_verbs(hbase_proxy, url, tmp_path / "t", 1000), write=100, read=14, first_read=22)
 
 
 def test_a_redis_server(redis_proxy: TcpProxy) -> None:
