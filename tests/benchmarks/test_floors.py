@@ -93,3 +93,10 @@ def test_memory_of_opening_index_is_measured() -> None:
     lines = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["commits", "20", "300"]
     assert all(float(line.split()[1]) < 50 for line in lines[1:])
+
+
+def test_memory_of_driver_is_measured() -> None:
+    command = [sys.executable, "-m", "benchmarks.growth.driver", "40", "200"]
+    lines = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines[0].startswith("headings of 40 tasks")
+    assert all(float(line.rsplit(" MiB", 1)[0].split()[-1]) < 1 for line in lines)

@@ -25,12 +25,14 @@ from rli.write.engine.write_plan import FileGroupWriting
 from rli.write.rows.by_file_group import groups_of
 from rli.write.rows.tagging import TaggedBatch
 from rli.write.rows.tally import Tally
-from rli_spark.planning.execution_plan import Limits
+from rli_spark.planning.execution_plan import ExecutionPlan, Limits, Resources
+from rli_spark.planning.parallelism import Parallelism
 from rli_spark.rows.file_groups import LotWriting
-from rli_spark.rows.headings import HEADINGS, Headings, Kind, count_headings, counts_of
+from rli_spark.rows.headings import COUNTS, HEADINGS, Headings, Kind, added_up, count_headings, counts_of
 from rli_spark.rows.lots import BYTES_PER_LOT, LOT, Lots, whole_lots
-from rli_spark.rows.row_batches import DATA, SHUFFLE_KEY
+from rli_spark.rows.row_batches import DATA, SHUFFLE_KEY, table_of
 from rli_spark.rows.tagged_rows import tagged_batches
+from rli_spark.session.connect import rows_of as rows_of_arrow
 from tests.support.spark import small_writes
 from tests.support.spark_writes import upsert_within
 from tests.support.tables import records, rows_of
@@ -113,6 +115,20 @@ def test_headings_are_small_and_additive() -> None:
     assert len(changed) == groups
     assert set(changed.values()) == {3 * tasks}
     assert [len(row) for row in told] == [len(HEADINGS)] * len(told)
+
+
+def test_more_tasks_send_no_more() -> None:
+    """Tasks that add up the headings of others keep what the driver gets to the file groups of a write."""
+    counts = counts_of(Kind.STAYING, scattered(500, 500).select(work_rows.WORKING_COLUMNS))
+
+    def sent_by(tasks: int) -> int:
+        sums = ExecutionPlan(Resources(1 << 30), Parallelism(lambda: tasks)).sums(tasks)
+        shares = (table_of([heading], HEADINGS) for heading in count_headings(counts, sums))
+        told = [table for share in shares for table in added_up(iter([share] * tasks))]
+        assert set(Headings.summed(rows_of_arrow(iter(told))).profile.changed.values()) == {tasks}
+        return sum(len(content) for table in told for content in table.column(COUNTS).to_pylist() if content)
+
+    assert sent_by(320) < 1.5 * sent_by(32) < 150 * 500
 
 
 def test_write_with_headings_summed_by_tasks(spark: SparkSession, table: rli.Table) -> None:

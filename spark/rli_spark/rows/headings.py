@@ -110,8 +110,16 @@ def headings_of(frame: DataFrame, sums: int) -> Headings:
     """The headings of a frame that has the columns of ``HEADINGS``, added up by ``sums`` tasks."""
     headings = frame.select(*HEADINGS.names)
     if sums > 1:
-        headings = map_tables(sent(headings, sums), _summed_by_task, HEADINGS)
+        headings = map_tables(sent(headings, sums), added_up, HEADINGS)
     return Headings.summed(headings.collect())
+
+
+def added_up(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The sum of headings, as headings again: what a task gives that adds up those of others."""
+    summed = Headings.summed(rows_of(tables))
+    rows = [tally_heading(kind, tally) for kind, tally in summed.tallies.items() if tally.keys]
+    rows.extend(count_headings(summed.counts, 1))
+    yield pa.Table.from_pylist([dict(zip(HEADINGS.names, row, strict=True)) for row in rows], HEADINGS)
 
 
 def counts_of(kind: Kind, rows: pa.Table) -> pa.Table:
@@ -133,13 +141,6 @@ def count_headings(counts: pa.Table, sums: int) -> Iterator[Heading]:
     for key, part in zip(shuffle_keys(sums), split_by_code(counts, hash_keys(names, _SEED) % sums, sums), strict=True):
         if part.num_rows:
             yield int(Kind.COUNTED), key, 0, 0, packed(part)
-
-
-def _summed_by_task(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    summed = Headings.summed(rows_of(tables))
-    rows = [tally_heading(kind, tally) for kind, tally in summed.tallies.items() if tally.keys]
-    rows.extend(count_headings(summed.counts, 1))
-    yield pa.Table.from_pylist([dict(zip(HEADINGS.names, row, strict=True)) for row in rows], HEADINGS)
 
 
 def _summed(counts: pa.Table) -> pa.Table:
