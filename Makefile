@@ -141,6 +141,10 @@ charts: ## Put the charts of the last whole `make bench` into the documents
 	cp bench-results/peers.svg docs/images/peers.svg
 	cp bench-results/commits.svg docs/images/commits.svg
 
+.PHONY: bench-history
+bench-history: ## Keep the figures of the last whole `make bench` under a NAME, such as the version, and show their trend
+	$(BIN)/python -m benchmarks.history $(NAME)
+
 .PHONY: large-charts
 large-charts: ## Put the charts of the last `make bench BENCH_ARGS=--large` into the documents
 	cp bench-results/large_tables.svg docs/images/large.svg

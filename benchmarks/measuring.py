@@ -46,6 +46,7 @@ class Outcome:
         better: which figures are good ones; with a goal, whether it is a floor or a ceiling.
         details: what the figure is made of, in words.
         unit: of ``ratio``.
+        load: average of the machine as the benchmark began or ended, whichever was greater; None where nobody noted it.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Outcome:
     better: Literal["higher", "lower"]
     details: str
     unit: Unit = Unit.TIMES
+    load: float | None = None
 
     @property
     def figure(self) -> str:

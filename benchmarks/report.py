@@ -103,9 +103,10 @@ def print_tables(results: Mapping[str, list[Outcome]]) -> None:
 
 
 def _table(name: str, outcomes: Sequence[Outcome]) -> Table:
-    table = Table("measured", "against", "figure", "goal", "", title=f"{name}: ratios, measured in this run")
+    table = Table("measured", "against", "figure", "goal", "", "load", title=f"{name}: ratios, measured in this run")
     for outcome in outcomes:
         verdict = "[green]reached[/]" if outcome.reached else "[red]missed[/]"
         reached = "" if outcome.goal is None else verdict
-        table.add_row(outcome.name, outcome.baseline, outcome.figure, outcome.target, reached)
+        load = "" if outcome.load is None else f"{outcome.load:.1f}"
+        table.add_row(outcome.name, outcome.baseline, outcome.figure, outcome.target, reached, load)
     return table

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,9 +80,16 @@ def run_all(names: Sequence[str], console: Console, *, quick: bool) -> Iterator[
 
 def _run(name: str, *, quick: bool) -> list[Outcome]:
     with TemporaryDirectory() as folder:
+        before = _load()
         try:
             outcomes: list[Outcome] = import_module(f"benchmarks.{name}").run(Path(folder), quick=quick)
         except pytest.skip.Exception as skipped:
             # Servers come from the fixtures of tests, which skip what cannot run; a skip cannot be sent to the parent.
             raise RuntimeError(f"it cannot run here: {skipped}") from None
-        return outcomes
+        load = max(before, _load())
+        return [replace(outcome, load=load) for outcome in outcomes]
+
+
+def _load() -> float:
+    """How many processes wanted a processor in the last minute, on average: those of the benchmark count, too."""
+    return os.getloadavg()[0]
