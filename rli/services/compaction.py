@@ -21,6 +21,7 @@ from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.telemetry import events, metrics
 from rli.view.definition import TableDefinition
+from rli.view.depth import told_depth
 from rli.view.file_slices import FileSlice
 from rli.view.planned_rewrites import pending_compactions, reserved_groups
 from rli.view.snapshot import Snapshot, told_of_now
@@ -195,7 +196,9 @@ def _planned(snapshot: Snapshot, choice: CompactionChoice) -> tuple[list[Compact
     require_compactable(snapshot.table.properties)
     pending = pending_compactions(snapshot.timeline)
     reserved = frozenset(reserved_groups(snapshot.timeline)).union(*(one.plan.groups for one in pending))
-    free = (one for group, one in snapshot.slices.items() if group not in reserved)
+    slices = dict(snapshot.slices.items())
+    told_depth(snapshot.table.location, slices.values())
+    free = (one for group, one in slices.items() if group not in reserved)
     planned = [_operation(one) for one in choice.of(free)]
     return planned, _in_the_way(snapshot.timeline) if planned else None
 

@@ -15,6 +15,7 @@ from rli.settings import TableSettings
 from rli.telemetry import metrics
 from rli.urls import without_password
 from rli.view.definition import TableDefinition
+from rli.view.depth import told_depth
 from rli.view.snapshot import Snapshot, told_of_now
 
 
@@ -111,6 +112,8 @@ def _info_as_of(snapshot: Snapshot, index: TableIndex | RliError) -> TableInfo:
         lease = _lease(table, index, problems)
     slices = snapshot.slices
     groups = dict(slices)
+    if not properties.is_copy_on_write:
+        told_depth(table.location, groups.values())
     return TableInfo(
         location=table.location,
         name=properties.name,

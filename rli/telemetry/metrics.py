@@ -141,6 +141,12 @@ COMPARISONS: Final = _counter(
     "outcome",
 )
 SERVICES: Final = _counter("rli.services", "{service}", "Table services that were completed", "service")
+DEEPEST_SLICE: Final = _gauge(
+    "rli.slice.log_files",
+    "{file}",
+    "Log files of the deepest file slice of a merge-on-read table",
+    "table",
+)
 METADATA_DELTACOMMITS: Final = _gauge(
     "rli.metadata.deltacommits",
     "{deltacommit}",

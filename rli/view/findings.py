@@ -11,6 +11,7 @@ from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.timeline import Timeline
 from rli.view import paths
 from rli.view.definition import TableDefinition
+from rli.view.depth import told_depth
 from rli.view.registration import stores_password
 from rli.view.snapshot import Snapshot
 
@@ -76,12 +77,9 @@ def depth_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """
     if snapshot.table.properties.is_copy_on_write:
         return
-    slices = [*snapshot.slices.values()]
-    logs = sum(log.size for one in slices for log in one.logs)
-    base = sum(one.base.size for one in slices if one.base is not None)
-    most = max((len(one.logs) for one in slices), default=0)
-    detail = f"log_bytes={logs} base_bytes={base} most_log_files={most}"
-    if logs <= _DEEP * base and most <= _MANY_LOGS:
+    depth = told_depth(snapshot.table.location, [*snapshot.slices.values()])
+    detail = f"log_bytes={depth.log_bytes} base_bytes={depth.base_bytes} most_log_files={depth.most_log_files}"
+    if depth.log_bytes <= _DEEP * depth.base_bytes and depth.most_log_files <= _MANY_LOGS:
         yield Finding("log files", Verdict.OK, detail)
         return
     yield Finding(
