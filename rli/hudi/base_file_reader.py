@@ -11,12 +11,13 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rli.errors import CorruptTableError
 from rli.hudi.bloom_filter import BloomFilter
-from rli.hudi.footer_bounds import leaf_position, string_bounds
+from rli.hudi.footer_bounds import RowGroupChoice, leaf_position, string_bounds
 from rli.hudi.kept_footers import FOOTERS, KeptFooter
 from rli.hudi.key_hashes import Hashes, StoredHashes
 from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY
@@ -161,16 +162,27 @@ class BaseFileReader:
             found = self._file.read(columns=self.present_columns(schema), use_threads=not self.has_few_rows)
             return conform(found, schema)
 
-    def batches(self, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
-        """The file's records in order, in batches of ``rows``, made to fit ``schema``."""
-        if self.has_few_rows and self.rows <= rows:
+    def row_groups_of(self, choose: RowGroupChoice) -> list[int]:
+        """The numbers of those row groups that a caller chooses by the footer."""
+        return np.flatnonzero(choose(self._file.metadata)).tolist()
+
+    def batches(self, schema: pa.Schema, rows: int, row_groups: Sequence[int] | None = None) -> Iterator[pa.Table]:
+        """The file's records in order, in batches of ``rows``, made to fit ``schema``.
+
+        Args:
+            schema: of the records.
+            rows: of a batch.
+            row_groups: numbers of the row groups that are read, in rising order; None for all.
+        """
+        if row_groups is None and self.has_few_rows and self.rows <= rows:
             # An iterator takes twice as long for a file of few rows.
             if self.rows:
                 yield self.read_columns(schema).combine_chunks()
             return
         with corrupt_unless_parquet(self.path):
             columns = self.present_columns(schema)
-            for batch in self._file.iter_batches(rows, columns=columns, use_threads=not self.has_few_rows):
+            threads = not self.has_few_rows
+            for batch in self._file.iter_batches(rows, row_groups=row_groups, columns=columns, use_threads=threads):
                 yield conform(pa.table(batch), schema)
 
     @property

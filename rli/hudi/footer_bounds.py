@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from rli.filters.column_bounds import ColumnBounds, bound_type, concat_bounds, is_bytes
 from rli.filters.predicates import Column
@@ -27,6 +28,10 @@ _EXACT: Final = Context(prec=80)
 
 _WIDER: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float64())
 """Each holds the values of those before it, in their order."""
+
+
+RowGroupChoice: TypeAlias = Callable[[pq.FileMetaData], NDArray[np.bool_]]
+"""Tells which row groups of a file are wanted, by its footer; shape (row groups,)."""
 
 
 class _Run(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Final, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from rli.errors import UnsupportedTableError
 from rli.hudi.base_file_reader import BaseFileReader, corrupt_unless_parquet
 from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.footer_bounds import RowGroupChoice
 from rli.hudi.key_hashes import hashes_of
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.schema import conform
@@ -60,8 +62,7 @@ class FileSliceReader:
         """Whether the slice has so few records that ``batches`` holds all of them in memory at once."""
         return self._base.has_few_rows
 
-    @property
-    def may_have_deletes(self) -> bool:
+    def deletes_any(self, record_keys: pa.Array) -> bool:  # noqa: ARG002  (as in the protocol)
         """No: there are no log files."""
         return False
 
@@ -104,6 +105,19 @@ class FileSliceReader:
     def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The records in order, in batches of ``READ_BATCH_ROWS``, made to fit ``schema``."""
         return self._base.batches(schema, READ_BATCH_ROWS)
+
+    def places_of(self, choose: RowGroupChoice) -> dict[int, range]:
+        """The row groups that a caller chooses, by number, each with the positions of its records."""
+        ends = [0, *accumulate(self._base.rows_of(number) for number in range(self._base.row_groups))]
+        return {number: range(ends[number], ends[number + 1]) for number in self._base.row_groups_of(choose)}
+
+    def batches_that_may(self, choose: RowGroupChoice, schema: pa.Schema) -> Iterator[pa.Table]:
+        """As ``batches``, without records of row groups that a caller does not choose."""
+        return self.batches_of([*self.places_of(choose)], schema)
+
+    def batches_of(self, row_groups: Sequence[int], schema: pa.Schema) -> Iterator[pa.Table]:
+        """As ``batches``, of some row groups alone, by their numbers in rising order."""
+        return self._base.batches(schema, READ_BATCH_ROWS, row_groups) if row_groups else iter(())
 
     def find(
         self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema

@@ -98,8 +98,13 @@ class SnapshotScan:
         # One column in any case: without one, nothing would say how many records there are.
         names = dict.fromkeys([*self.schema.names, *tested]) or dict.fromkeys(full.names[:1])
         properties, path = self.table.properties, file_slice.group.partition_path
+        wanted = pa.schema([full.field(name) for name in names])
         with self.reader(file_slice) as reader:
-            for batch in reader.batches(pa.schema([full.field(name) for name in names])):
+            if self.filter is None:
+                batches = reader.batches(wanted)
+            else:
+                batches = reader.batches_that_may(self._selection(self.filter).row_groups, wanted)
+            for batch in batches:
                 found = with_values_left_out(properties, batch, path)
                 passing = found if self.filter is None else found.filter(self.filter.mask(found))
                 yield from passing.select(self.schema.names).to_batches()

@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from rli.filters.filter import Filter
 from rli.filters.predicates import Predicate, columns_of, has_unknown
@@ -84,6 +86,13 @@ class Selection:
             if selected:
                 yield selected
 
+    def row_groups(self, footer: pq.FileMetaData) -> NDArray[np.bool_]:
+        """Which row groups of a base file may hold records for which the predicate is true, as far as the footer tells."""
+        return may_match(self.predicate, self._bounds([footer]))
+
+    def _bounds(self, footers: Sequence[pq.FileMetaData]) -> FooterBounds:
+        return FooterBounds(footers, self.schema, frozenset(self.table.properties.partition_fields))
+
     def steps(self, live: Sequence[FileSlice]) -> list[Narrowed]:
         """What each step of ``among`` leaves of some slices, in order; raises as ``among``."""
         steps = self._steps_without_footers(live)
@@ -139,8 +148,7 @@ class Selection:
         whole = self._whole([one for one in slices if not one.logs])
         fragments: list[Any] = [one.fragment for one in whole]
         footers = list(InThreads().run(_footer, fragments))
-        absent = frozenset(self.table.properties.partition_fields)
-        keep = may_match(self.predicate, FooterBounds(footers, self.schema, absent))
+        keep = may_match(self.predicate, self._bounds(footers))
         ends = np.cumsum([0, *(footer.num_row_groups for footer in footers)]).tolist()
         groups = [np.flatnonzero(keep[start:end]).tolist() for start, end in pairwise(ends)]
         read = [

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.footer_bounds import RowGroupChoice
 from rli.view.key_columns import KeyColumns
 
 
@@ -28,9 +29,8 @@ class SliceReader(Protocol):
     def has_few_rows(self) -> bool:
         """Whether the slice is known to have so few records that ``batches`` holds all of them in memory at once."""
 
-    @property
-    def may_have_deletes(self) -> bool:
-        """Whether a log file may delete records that are in the base file."""
+    def deletes_any(self, record_keys: pa.Array) -> bool:
+        """Whether the last change of any of some distinct keys in log files is a delete."""
 
     @property
     def bloom_filter(self) -> BloomFilter | None:
@@ -48,6 +48,9 @@ class SliceReader(Protocol):
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The records in batches, made to fit ``schema``."""
+
+    def batches_that_may(self, choose: RowGroupChoice, schema: pa.Schema) -> Iterator[pa.Table]:
+        """As ``batches``, without records of row groups of the base file that a caller does not choose."""
 
     def find(
         self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -63,6 +65,19 @@ class MergedRows:
         gone_before = np.searchsorted(self.gone - np.arange(len(self.gone)), positions, side="right")
         return np.asarray(positions + gone_before)
 
+    def within(self, places: Sequence[range]) -> MergedRows:
+        """The same as if the base file had some of its records alone.
+
+        Args:
+            places: positions of these records, in rising order, apart from each other.
+        """
+        starts = accumulate((len(place) for place in places), initial=0)
+        some = [self._gone_in(place) - place.start + start for place, start in zip(places, starts, strict=False)]
+        return replace(self, gone=np.concatenate([np.empty(0, np.int64), *some]))
+
+    def _gone_in(self, place: range) -> NDArray[np.int64]:
+        return self.gone[np.searchsorted(self.gone, place.start) : np.searchsorted(self.gone, place.stop)]
+
     def kept(self, start: int, rows: int) -> NDArray[np.bool_] | None:
         """Which records of a part of the base file stay; None if all do.
 
@@ -70,7 +85,7 @@ class MergedRows:
             start: position of its first record.
             rows: number of its records.
         """
-        inside = self.gone[np.searchsorted(self.gone, start) : np.searchsorted(self.gone, start + rows)]
+        inside = self._gone_in(range(start, start + rows))
         if not len(inside):
             return None
         kept = np.ones(rows, np.bool_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from rli.errors import CorruptTableError
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.bloom_filter import BloomFilter
-from rli.hudi.log_file.form import BlockKind, Header
-from rli.hudi.meta_columns import IS_DELETED
+from rli.hudi.footer_bounds import RowGroupChoice
+from rli.hudi.log_file.form import Header
 from rli.storage import Storage
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.key_columns import KeyColumns
 from rli.view.merging.known_merges import KnownMerges, MergedRows
+from rli.view.merging.latest_changes import NO_RECORD, POSITION
 from rli.view.merging.log_blocks import DataBlock, data_blocks
 from rli.view.merging.log_records import LogRecords
 from rli.view.merging.merge import Merge
@@ -107,10 +108,10 @@ class MergedReader:
         """False: their number is not known."""
         return False
 
-    @property
-    def may_have_deletes(self) -> bool:
-        """Whether there is a block of deletes, or records may be marked as deleted."""
-        return IS_DELETED in self._table.schema.names or any(one.block.kind is BlockKind.DELETE for one in self._blocks)
+    def deletes_any(self, record_keys: pa.Array) -> bool:
+        """Whether the last change of any of some distinct keys is a delete; reads blocks whose changes are not known."""
+        changed = Merge.of(self._logs(pa.schema([]), takes_all=False), record_keys).latest
+        return bool((changed[POSITION].to_numpy() == NO_RECORD).any())
 
     @property
     def schema(self) -> pa.Schema:
@@ -144,9 +145,26 @@ class MergedReader:
         known = self._known_rows()
         if known is None:
             yield from self._merged(schema)
+        else:
+            yield from self._of_known(known, () if self._base is None else self._base.batches(schema), schema)
+
+    def batches_that_may(self, choose: RowGroupChoice, schema: pa.Schema) -> Iterator[pa.Table]:
+        """As ``batches``, without records of row groups of the base file that a caller does not choose.
+
+        Records of log files all come: bounds of the base file say nothing of them. Which of them count is told by a merge of all keys,
+        because a record in a row group that is left out may win over a record of a log file.
+        """
+        places = {} if self._base is None else self._base.places_of(choose)
+        if self._base is None or sum(map(len, places.values())) == self._base.rows:
+            yield from self.batches(schema)
             return
+        known = self._merged_rows().within([*places.values()])
+        yield from self._of_known(known, self._base.batches_of([*places], schema), schema)
+
+    def _of_known(self, known: MergedRows, base: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+        """The records that a known merge leaves of some batches of the base file, and those of log files."""
         start = 0
-        for batch in () if self._base is None else self._base.batches(schema):
+        for batch in base:
             kept = known.kept(start, batch.num_rows)
             yield batch if kept is None else batch.filter(pa.array(kept))
             start += batch.num_rows
