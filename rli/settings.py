@@ -197,6 +197,7 @@ class TableSettings(StoredSettings):
         small_file_size: base files below it (bytes) are filled before new file groups are opened.
         compression: Parquet codec of base files, and of records in log files.
         log_format: of records in log files.
+        log_inserts: whether new records may go to log files; see ``rli.view.log_inserts``.
         write_attempts: how often a write is tried before its conflicts with other writers are given up.
         lease_seconds: for how long a writer that shows no life keeps what it holds.
         lease: where the writers agree on which of them commits: a place, or the URL of a store.
@@ -215,6 +216,7 @@ class TableSettings(StoredSettings):
     small_file_size: Annotated[int, Field(ge=0)] = 100 * MEBIBYTE
     compression: Literal["zstd", "snappy", "gzip", "none"] = "zstd"
     log_format: Literal["parquet", "avro"] = "parquet"
+    log_inserts: bool = False
     write_attempts: Annotated[int, Field(ge=1)] = DEFAULT_WRITE_ATTEMPTS
     lease_seconds: Annotated[float, Field(gt=0, le=MOST_LEASE_SECONDS, allow_inf_nan=False)] = DEFAULT_LEASE_SECONDS
     lease: LeasePlace | str = LeasePlace.INDEX
@@ -225,6 +227,7 @@ class TableSettings(StoredSettings):
     def to_json(self) -> bytes:
         # Versions that know no other format read the settings of all other tables.
         unused: dict[str, Any] = {"log_format": True} if self.log_format == "parquet" else {}
+        unused |= {} if self.log_inserts else {"log_inserts": True}
         defaults = {
             "compaction_inline_max_delta_commits": _DELTA_COMMITS,
             "compaction_inline_max_log_files": _LOG_FILES,

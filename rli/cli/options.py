@@ -124,6 +124,7 @@ SettingOption = Annotated[
 ]
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_SWITCH: Final = {"true": True, "false": False}
 _UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 
@@ -147,9 +148,17 @@ def parse_size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
+def parse_switch(text: str) -> bool:
+    """A truth value from ``true`` or ``false``."""
+    if text not in _SWITCH:
+        raise typer.BadParameter(f"{text!r} is neither true nor false")
+    return _SWITCH[text]
+
+
 _SETTINGS: Final[Mapping[str, Callable[[str], object]]] = {
     "compression": str,
     "log_format": str,
+    "log_inserts": parse_switch,
     "small_file_size": parse_size,
     "write_attempts": int,
     "lease_seconds": float,

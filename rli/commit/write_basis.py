@@ -17,10 +17,12 @@ from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.log_appends import LogAppending
 from rli.file_group.write_context import WriteContext
 from rli.hudi.avro_schema import to_avro
+from rli.hudi.lock_settings import is_lock_named
+from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.schema_evolution import evolved_schema, missing_columns
 from rli.hudi.schema_history import require_no_history
 from rli.hudi.timeline.instant import instant_before
-from rli.index.contract import ExpiringState, IndexState, TableIndex
+from rli.index.contract import ExpiringState, IndexState, PointIndex, TableIndex
 from rli.index.locators import Locator
 from rli.index.placing import PlacesRecords
 from rli.model import FileGroupId, MissingColumns
@@ -147,6 +149,25 @@ class WriteBasis:
             appending=None if self.table.properties.is_copy_on_write else self._appending(schema),
         )
 
+    @cached_property
+    def logs_take_new(self) -> bool:
+        """Whether new records may go to log files, where no other reason is against it.
+
+        Hudi's SIMPLE and BLOOM writers would add the keys again. So new records go to base files behind a commit of another engine,
+        and where the table shares a lock with its writers, unless the metadata table has a record index, by which they find the keys.
+        """
+        table = self.table
+        if table.properties.is_copy_on_write:
+            return False
+        if isinstance(self.index, PlacesRecords):
+            return True
+        if not table.require_settings().log_inserts or not isinstance(self.index, PointIndex):
+            return False
+        if PartitionKind.RECORD_INDEX in table.properties.metadata_partitions:
+            return True
+        last = self.snapshot.last_change
+        return not is_lock_named(table.properties.raw) and (last is None or last.is_native)
+
     def _noted(self, schema: pa.Schema) -> tuple[str, ...]:
         """The columns whose changed values indexes will ask for."""
         return tuple(name for name in columns_of_values(self.table) if name in schema.names)
@@ -156,7 +177,7 @@ class WriteBasis:
             self.table,
             self.snapshot.schema,
             schema,
-            takes_new=isinstance(self.index, PlacesRecords),
+            takes_new=self.logs_take_new,
             compactions=self.planned_compactions,
         )
 

@@ -9,10 +9,7 @@ from rli.errors import UnsupportedTableError
 from rli.findings import Finding, Verdict, problem
 from rli.hudi.lock_settings import FILE_EXPIRY, PROVIDER, FileLockSettings, chosen_lock, lock_settings
 from rli.hudi.timeline.instant import Instant
-from rli.view.snapshot import Snapshot
-
-_RECENT: Final = 20
-"""Number of the last commits that tell which engines write the table."""
+from rli.view.snapshot import RECENT_WRITES, Snapshot
 
 _DROPS_METADATA: Final = "hoodie.metadata.auto.delete.partitions"
 _SHORT_EXPIRY_SECONDS: Final = 600
@@ -35,8 +32,8 @@ def lock_findings(snapshot: Snapshot) -> Iterator[Finding]:
     except UnsupportedTableError as error:
         yield problem("lock", error)
         return
-    recent = snapshot.timeline.completed_writes[-_RECENT:]
-    foreign = [write for write in recent if not snapshot.change(write).is_native]
+    recent = snapshot.timeline.completed_writes[-RECENT_WRITES:]
+    foreign = snapshot.recent_writes_of_others()
     if lock is not None:
         yield Finding(
             "lock", Verdict.OK, f"shared with writers of Hudi: provider={lock.provider} lock={chosen_lock(raw)}"
@@ -59,6 +56,15 @@ def lock_findings(snapshot: Snapshot) -> Iterator[Finding]:
         )
     if foreign:
         yield _last_of_others(snapshot, foreign[-1])
+        if snapshot.table.settings is not None and snapshot.table.settings.log_inserts:
+            yield Finding(
+                "log inserts",
+                Verdict.WARNING,
+                "new records may be in log files alone, and the SIMPLE and BLOOM indexes of Hudi add their keys a second time: "
+                f"last={foreign[-1].time}",
+                "give hoodie.index.type=RECORD_INDEX to all writers of Hudi; or run: rli table-type TABLE --no-log-inserts, then: "
+                "rli compact TABLE",
+            )
     if raw.get(_DROPS_METADATA, "").strip().lower() == "true":
         yield Finding(
             "lock",

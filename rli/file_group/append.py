@@ -50,8 +50,10 @@ class Append:
         if appending is None or base is None or len(targets) > 1:
             return None
         changes = plan.rows.column(work_rows.CHANGE).to_numpy()
-        may_append = appending.may_append(base, stored.readers[0], changes) and appending.wins(plan, stored.known)
-        return cls(appending, base, targets[0].write_token) if may_append else None
+        reader = stored.readers[0]
+        if reader is None or not appending.may_append(base, reader, changes):
+            return None
+        return cls(appending, base, targets[0].write_token) if appending.wins(plan, stored.known, reader) else None
 
     def write(
         self, context: WriteContext, plan: MergePlan, stored: StoredRecords, records: pa.Table

@@ -119,9 +119,7 @@ class LogAppending:
         """
         if base is None or reader is None or self._is_deep(base):
             return False
-        # A deleted record may be in the base file still, with a greater ordering value than a record that comes again.
-        takes_new = self.takes_new and not (base.logs and reader.may_have_deletes)
-        return takes_new or not _ADDS[changes].any()
+        return self.takes_new or not _ADDS[changes].any()
 
     def _is_deep(self, base: FileSlice) -> bool:
         """Whether a slice has so many log files that none is added. A planned compaction merges them, so its slice takes more."""
@@ -129,14 +127,15 @@ class LogAppending:
             return False
         return self.most_logs == 0 or base.group not in self.compactions
 
-    def wins(self, plan: MergePlan, stored: pa.Table) -> bool:
+    def wins(self, plan: MergePlan, stored: pa.Table, reader: SliceReader) -> bool:
         """Whether all readers give the records of a plan, if these are appended to the stored ones.
 
         Args:
             plan: of one file group.
             stored: its records, with the ordering column.
+            reader: of its slice.
         """
-        if len(plan.added) and not self.takes_new:
+        if len(plan.added) and not self._takes(plan.rows.take(pa.array(plan.added)), reader):
             return False
         if self.ordering is None:
             return True
@@ -147,6 +146,11 @@ class LogAppending:
         replaced = pa.array(plan.replaced_records)
         arriving = plan.rows.column(self.ordering).combine_chunks().take(pa.array(plan.fates[plan.replaced_records]))
         return bool(is_at_least(comparable(arriving), comparable(before.take(replaced))).all())
+
+    def _takes(self, added: pa.Table, reader: SliceReader) -> bool:
+        """Whether readers give new records that are appended."""
+        # A deleted record may be in the base file still, with a greater ordering value than a record that comes again.
+        return self.takes_new and not reader.deletes_any(added.column(work_rows.RECORD_KEY).combine_chunks())
 
     def name(self, base: FileSlice, instant: str, token: str) -> tuple[LogFileName, AppendedTo]:
         """The name of a log file, and what a commit says of its slice.

@@ -30,6 +30,7 @@ from rli.table.options import (
     new_settings,
     properties_of_lock,
     require_known,
+    require_log_inserts,
     wanted_partitions,
     wanted_type,
 )
@@ -76,8 +77,8 @@ def create_table(  # noqa: PLR0913  (what every table is asked for; the rest are
             Several processes may call this at once.
         storage_options: of an object store, credentials among them: see docs/object-stores.md. They are not stored.
         **options: ``TableOptions`` has each of them with its default: ``shards``, ``key_mode``,
-            ``on_partition_change``, ``hive_style``, ``url_encode_partitions``, ``table_type``, ``log_format``, ``target_file_size``,
-            ``small_file_size``, ``compression``, ``write_attempts``, ``lease_seconds``, ``lease``, ``lock``,
+            ``on_partition_change``, ``hive_style``, ``url_encode_partitions``, ``table_type``, ``log_format``, ``log_inserts``,
+            ``target_file_size``, ``small_file_size``, ``compression``, ``write_attempts``, ``lease_seconds``, ``lease``, ``lock``,
             ``durability``, ``maintenance``, ``tombstones``, ``metadata``.
 
     Example:
@@ -152,6 +153,9 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
     partitions = wanted_partitions(options, index_url)
     if partitions is not None:
         partitions.require_supported(properties)
+    if settings.log_inserts:
+        kinds = () if partitions is None else partitions.kinds(properties.version)
+        require_log_inserts(properties, index_url, kinds)
     definition = TableDefinition(storage, properties, settings, IndexBinding(index_url))
     if wanted.schema is not None:
         _require_usable_types(definition, written_schema(wanted.schema), wanted.ordering)

@@ -151,6 +151,10 @@ class TableGroups:
         """As ``maintenance.set_table_type``."""
         self.maintenance.set_table_type(table_type, timeout=timeout)
 
+    def set_log_inserts(self, log_inserts: bool, *, timeout: float | None = None) -> None:  # noqa: FBT001
+        """As ``maintenance.set_log_inserts``."""
+        self.maintenance.set_log_inserts(log_inserts, timeout=timeout)
+
     def bootstrap_index(
         self,
         url: str | None = None,

@@ -18,6 +18,7 @@ from rli.services.compaction import (
 from rli.services.purge import purge_index
 from rli.services.table_type import change_table_type
 from rli.settings import Maintenance
+from rli.table.log_inserts import change_log_inserts, require_lock_for_log_inserts
 from rli.table.opened import OpenTable
 from rli.table.options import parse_table_type, parse_tombstones
 from rli.table.patience import patience
@@ -290,13 +291,15 @@ class TableMaintenance:
             timeout: as for ``clean``.
 
         Raises:
-            SettingsError: there is no such choice, or a library is not installed.
+            SettingsError: there is no such choice, or a library is not installed; or new records of the table go to log files, and its
+                metadata table has no record index.
             UnsupportedTableError: Hudi has no such lock for tables on this storage.
 
         Example:
             >>> import rli
             >>> rli.open_table("trips").set_lock("filesystem")
         """
+        require_lock_for_log_inserts(self._opened.reloaded(), lock)
         change_lock(self._opened, lock, patience(timeout))
 
     def set_table_type(self, table_type: TableType | str, *, timeout: float | None = None) -> None:
@@ -325,3 +328,23 @@ class TableMaintenance:
         with self._opened.service("change of the table type", patience(timeout)) as (_, fence):
             change_table_type(fence, wanted)
         self._opened.reloaded()
+
+    def set_log_inserts(self, log_inserts: bool, *, timeout: float | None = None) -> None:  # noqa: FBT001  (as ``set_lock``)
+        """Let new records go to log files of small file groups, whose base files are rewritten otherwise; or not any more.
+
+        Records that are in log files stay there until a compaction.
+
+        Args:
+            log_inserts: as the option of ``create_table``.
+            timeout: as for ``clean``.
+
+        Raises:
+            SettingsError: the table is copy-on-write, or has an index that finds keys in files; or shares a lock with writers of
+                Hudi, and its metadata table has no record index.
+            UnsupportedTableError: another engine wrote one of the last commits, and the metadata table has no record index.
+
+        Example:
+            >>> import rli
+            >>> rli.open_table("trips").set_log_inserts(False)
+        """
+        change_log_inserts(self._opened, log_inserts=log_inserts, patience=patience(timeout))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from rli.coordination.locks.of_properties import require_usable_lock
 from rli.durations import parse_duration
 from rli.errors import SettingsError
-from rli.hudi.lock_settings import NO_LOCK, lock_properties
+from rli.hudi.lock_settings import NO_LOCK, chosen_lock, lock_properties
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.properties import TableProperties
 from rli.index.kinds import InMetadataTable
-from rli.index.registry import index_kind
+from rli.index.registry import index_kind, keeps_entries
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange, TableType
 from rli.services.new_partitions import NewPartitions
 from rli.settings import DEFAULT_TOMBSTONES, MEBIBYTE, Maintenance
 from rli.storage import Storage
+from rli.urls import without_password
 
 _TARGET_FILE_SIZE: Final = 120 * MEBIBYTE
 _OFF: Final = "off"
@@ -36,6 +39,9 @@ class TableOptions(TypedDict, total=False):
         table_type: "copy_on_write" (default): a write rewrites the base files that it changes. "merge_on_read": a write appends
             updates and deletes to log files. See docs/table-types.md.
         log_format: of a merge-on-read table, the format of records in log files: "parquet" (default) or "avro".
+        log_inserts: whether new records of a merge-on-read table may go to log files of small file groups, whose base files are
+            rewritten otherwise. Needs an index that keeps an entry for each key. False (default): they go to base files. See
+            docs/table-types.md.
         target_file_size: bytes up to which new records fill a base file; by default 120 MiB.
         small_file_size: base files below it (bytes) are filled first; by default five sixths of the target.
         compression: Parquet codec: "zstd" (default), "snappy", "gzip" or "none".
@@ -68,6 +74,7 @@ class TableOptions(TypedDict, total=False):
     url_encode_partitions: bool
     table_type: TableType | str
     log_format: str
+    log_inserts: bool
     target_file_size: int
     small_file_size: int | None
     compression: str
@@ -80,6 +87,9 @@ class TableOptions(TypedDict, total=False):
     tombstones: str
     metadata: Sequence[str] | str
 
+
+RECORD_INDEX_BESIDE_HUDI: Final = "leave log_inserts out; or enable record_index in the metadata table, and give hoodie.index.type=RECORD_INDEX to all writers of Hudi"
+"""What to do where new records may not go to log files."""
 
 OF_PROPERTIES: Final = frozenset({"hive_style", "lock", "table_type", "url_encode_partitions"})
 """The options that are kept as Hudi's properties."""
@@ -143,6 +153,38 @@ def wanted_type(options: TableOptions) -> str:
             remedy='leave log_format out, or give table_type="merge_on_read"',
         )
     return chosen.upper()
+
+
+def require_log_inserts(properties: TableProperties, index_url: str, partitions: Collection[str]) -> None:
+    """Pass a table whose new records may go to log files, as far as its definition tells.
+
+    Args:
+        properties: of the table.
+        index_url: of its index.
+        partitions: of its metadata table, also those that it is about to get.
+
+    Raises:
+        SettingsError: it has no log files, or an index that finds keys in files; or it shares a lock with writers of Hudi, which
+            have no record index there.
+    """
+    if properties.is_copy_on_write:
+        raise SettingsError(
+            "a copy-on-write table has no log files: log_inserts=True",
+            remedy='leave log_inserts out, or give table_type="merge_on_read"',
+        )
+    if not keeps_entries(index_url):
+        raise SettingsError(
+            "new records in log files need an index that keeps an entry for each key: log_inserts=True "
+            f"index={without_password(index_url)}",
+            remedy="choose an index in a store, such as lmdb:///path, or record-index:; a bucket index appends new records anyway",
+        )
+    lock = chosen_lock(properties.raw)
+    if lock != NO_LOCK and PartitionKind.RECORD_INDEX not in partitions:
+        raise SettingsError(
+            "the table shares a lock with writers of Hudi, whose SIMPLE and BLOOM indexes add keys of log files a second time: "
+            f"log_inserts=True lock={lock}",
+            remedy=RECORD_INDEX_BESIDE_HUDI,
+        )
 
 
 def wanted_partitions(options: TableOptions, index_url: str) -> NewPartitions | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -48,6 +48,10 @@ class FindsValues(Protocol):
             slices: some of the live slices.
         """
         ...
+
+
+RECENT_WRITES: Final = 20
+"""Number of the last commits that tell which engines write the table."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,10 @@ class Snapshot:
 
     def _change_of_write(self, instant: Instant) -> TableChange:
         return TableChange.of_commit(read_commit(self.table.storage, self.timeline, instant))
+
+    def recent_writes_of_others(self) -> list[Instant]:
+        """Those of the last ``RECENT_WRITES`` completed writes that another engine made, the oldest first. Raises as ``change``."""
+        return [write for write in self.timeline.completed_writes[-RECENT_WRITES:] if not self.change(write).is_native]
 
     @cached_property
     def last_change(self) -> TableChange | None:

@@ -19,8 +19,8 @@ from hypothesis.stateful import (
 )
 
 from rli import Table, open_table
-from tests.support.index_kinds import ALL_KINDS, MERGE_ON_READ, Counts, Kind, TableModel, stored_rows
-from tests.support.soak import cases
+from tests.support.index_kinds import ALL_KINDS, LOG_INSERTS, MERGE_ON_READ, Counts, Kind, TableModel, stored_rows
+from tests.support.soak import cases, in_ci
 from tests.support.table_model import Version
 from tests.support.tables import check_stored, records
 
@@ -44,7 +44,8 @@ class KindMachine(RuleBasedStateMachine):
     # A base file of a few records takes some 3 kB, so that the smallest target gives each record a file of its own.
     @initialize(target_size=st.sampled_from([1024, 1 << 20]))
     def create(self, target_size: int) -> None:
-        self.table = self.kind.create(Path(self.folder.name), target_file_size=target_size, small_file_size=0)
+        small_size = target_size if self.kind.log_inserts else 0
+        self.table = self.kind.create(Path(self.folder.name), target_file_size=target_size, small_file_size=small_size)
         self.model = self.kind.model()
 
     @rule(batch=st.lists(VERSIONS, min_size=1, max_size=8))
@@ -78,6 +79,11 @@ class KindMachine(RuleBasedStateMachine):
     @rule()
     def cluster(self) -> None:
         self.table.cluster(smaller_than=1 << 30)
+
+    @precondition(lambda self: self.kind.log_inserts)
+    @rule()
+    def compact(self) -> None:
+        self.table.compact()
 
     @rule()
     def clean(self) -> None:
@@ -118,9 +124,9 @@ def _counts(result: object) -> Counts:
     return tuple(getattr(result, name) for name in ("inserted", "updated", "moved", "deleted", "unchanged"))
 
 
-@pytest.mark.parametrize("name", [*ALL_KINDS, *MERGE_ON_READ])
+@pytest.mark.parametrize("name", [*ALL_KINDS, *MERGE_ON_READ, *in_ci(["record-inserts"], of=[*LOG_INSERTS])])
 def test_every_index_kind_keeps_promises(name: str) -> None:
     class Machine(KindMachine):
-        kind = (ALL_KINDS | MERGE_ON_READ)[name]
+        kind = (ALL_KINDS | MERGE_ON_READ | LOG_INSERTS)[name]
 
     run_state_machine_as_test(Machine, settings=settings(max_examples=cases(3), stateful_step_count=10, deadline=None))

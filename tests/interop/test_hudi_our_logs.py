@@ -102,6 +102,35 @@ def test_hudi_compacts_logs_of_version_9(engine: HudiEngine, tmp_path: Path) -> 
     check_reads_and_compactions(engine, 9, FORMATS[0], tmp_path, metadata=True)
 
 
+@with_hudi("1.2.0")
+@pytest.mark.parametrize("version", in_ci([9], of=[6, 9]))
+def test_hudi_knows_log_inserts(engine: HudiEngine, version: int, tmp_path: Path) -> None:
+    """Hudi and hudi-rs read records that are in log files alone, and Hudi's record index finds their keys."""
+    table = created(tmp_path, version=version, metadata=True)
+    table.set_log_inserts(True)
+    table.upsert(records(*((f"k{number}", "x", 10, float(number)) for number in range(20))))
+    told = table.upsert(records(("zz", "x", 1, 600.0), ("aa", "x", 1, 700.0), ("k3", "x", 11, 0.5)))
+    assert (told.inserted, told.files_appended) == (2, 1)
+    table.delete(["zz", "k4"])
+    reading = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+    require_equal(engine, table, reading)
+    named = engine.read(table.location, reading, "id = 'aa'")
+    assert named["v"].to_pylist() == [700]
+    given = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.index.type": "RECORD_INDEX",
+        "hoodie.metadata.record.index.enable": "true",
+    }
+    compacting = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    engine.write(table.location, records(("aa", "x", 2, 701.0)), options(engine, version, **given))
+    engine.write(table.location, records(("k5", "x", 30, 1.0)), options(engine, version, **given, **compacting))
+    table.upsert(records(("bb", "x", 1, 800.0), ("aa", "x", 3, 702.0)))
+    rows = by_key(table.read().to_pylist())
+    assert (len(rows), rows["aa"]["v"], rows["bb"]["v"]) == (21, 702, 800)
+    require_equal(engine, table, reading)
+    check_stored(table)
+
+
 def check_reads_and_compactions(
     engine: HudiEngine, version: int, formats: Sequence[str], tmp_path: Path, *, metadata: bool
 ) -> None:

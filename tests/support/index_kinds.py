@@ -31,6 +31,7 @@ class Kind:
         can_cluster: whether file groups may be put together.
         version: of the table, 6 or 9.
         table_type: of the table.
+        log_inserts: whether its new records go to log files.
     """
 
     url: str
@@ -38,6 +39,7 @@ class Kind:
     can_cluster: bool = True
     version: int = 6
     table_type: TableType = TableType.COPY_ON_WRITE
+    log_inserts: bool = False
 
     def create(self, folder: Path, **settings: Any) -> Table:
         """An empty table with key ``id``, partitions by ``city`` and ordering ``ts``."""
@@ -54,6 +56,8 @@ class Kind:
         if self.version == 9:
             turn_into_version_9(table)
             table.bootstrap_index(url)
+        if self.log_inserts:
+            table.set_log_inserts(True)
         return table
 
     def model(self) -> TableModel:
@@ -84,6 +88,12 @@ ALL_KINDS = KINDS | IN_METADATA_TABLE
 MERGE_ON_READ = {f"{name}-logs": replace(kind, table_type=TableType.MERGE_ON_READ) for name, kind in ALL_KINDS.items()}
 """The same kinds on tables with log files; one of them in table version 9."""
 MERGE_ON_READ["record-logs"] = replace(MERGE_ON_READ["record-logs"], version=9)
+
+LOG_INSERTS = {
+    f"{name}-inserts": replace(MERGE_ON_READ[f"{name}-logs"], log_inserts=True)
+    for name in ("record", "record-partition", "metadata")
+}
+"""Kinds on tables whose new records go to log files."""
 
 
 Test = TypeVar("Test", bound=Callable[..., object])

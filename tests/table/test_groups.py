@@ -36,6 +36,7 @@ ALIASES: dict[str, Any] = {
     "deduplicate": TableMaintenance.deduplicate,
     "set_lock": TableMaintenance.set_lock,
     "set_table_type": TableMaintenance.set_table_type,
+    "set_log_inserts": TableMaintenance.set_log_inserts,
     "clean": TableMaintenance.clean,
     "archive": TableMaintenance.archive,
     "set_maintenance": TableMaintenance.set,

@@ -17,7 +17,13 @@ from rli.table.table import opened_table
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    add_command(app, table_type, "rli table-type trips", "rli table-type trips --set merge-on-read")
+    add_command(
+        app,
+        table_type,
+        "rli table-type trips",
+        "rli table-type trips --set merge-on-read",
+        "rli table-type trips --log-inserts",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +32,11 @@ class TypeOfTable:
 
     Attributes:
         table_type: "copy_on_write" or "merge_on_read", as in ``rli info --json``.
+        log_inserts: whether new records may go to log files.
     """
 
     table_type: str
+    log_inserts: bool
 
 
 def table_type(
@@ -42,6 +50,15 @@ def table_type(
             show_default=False,
         ),
     ] = None,
+    log_inserts: Annotated[
+        bool | None,
+        typer.Option(
+            "--log-inserts/--no-log-inserts",
+            help="Let new records go to log files of small file groups, or to base files. Needs an index that keeps an entry for "
+            "each key. Default: leave the setting as it is.",
+            show_default=False,
+        ),
+    ] = None,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
@@ -50,5 +67,10 @@ def table_type(
     opened = rli.open_table(table, index=index)
     if wanted is not None:
         opened.set_table_type(wanted.replace("-", "_"), timeout=timeout)
-    stored = TableType(opened_table(opened).definition.properties.table_type.lower())
-    report(TypeOfTable(stored), as_json=as_json, render=lambda: print_facts({"type": stored.replace("_", "-")}))
+    if log_inserts is not None:
+        opened.set_log_inserts(log_inserts, timeout=timeout)
+    definition = opened_table(opened).definition
+    stored = TableType(definition.properties.table_type.lower())
+    found = TypeOfTable(stored, definition.settings is not None and definition.settings.log_inserts)
+    facts = {"type": stored.replace("_", "-"), **({"new records": "log files"} if found.log_inserts else {})}
+    report(found, as_json=as_json, render=lambda: print_facts(facts))

@@ -209,16 +209,17 @@ def _placements(
         ],
         write.table.require_settings(),
         new_file_id,
-        most_rewritten=most_rewritten,
+        most_rewritten=math.inf if write.logs_take_new else most_rewritten,
     )
 
 
 def _takes_new(write: WriteBasis, file_slice: FileSlice) -> bool:
-    """Whether new records may go to a file group, which gets a new base file by them.
+    """Whether new records may go to a file group, which gets a new base file or a log file by them.
 
-    A base file with log files is left to a compaction, unless both are small: Hudi's writers do so, too.
+    Where they may not be appended, a base file with log files is left to a compaction, unless both are small: Hudi's writers do
+    so, too. Nothing goes to a file group with a planned compaction: an append may turn out to be impossible.
     """
     if write.table.properties.is_copy_on_write:
         return True
-    is_cheap = not file_slice.logs or file_slice.size <= MEBIBYTE
+    is_cheap = write.logs_take_new or not file_slice.logs or file_slice.size <= MEBIBYTE
     return is_cheap and file_slice.group not in write.planned_compactions

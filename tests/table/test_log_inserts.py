@@ -1,0 +1,129 @@
+"""New records in log files, where the table asks for it: which tables may, and that every operation knows such records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rli
+from rli import Table, TableType, create_table
+from tests.support.tables import by_key, check_stored, records, turn_into_foreign_commit, turn_into_version_9
+
+ROWS = [(f"k{number}", "x", 10, float(number)) for number in range(6)]
+
+
+def create(folder: Path, **options: Any) -> Table:
+    options = {"log_inserts": True, **options}
+    options = {"ordering": "ts", "maintenance": False, "table_type": TableType.MERGE_ON_READ, **options}
+    return create_table(folder / "t", record_key="id", partition_by="city", **options)
+
+
+@pytest.fixture(params=["lmdb 9", "record-index: 6"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    index, _, version = request.param.partition(" ")
+    made = create(tmp_path, **({"index": index} if index.endswith(":") else {}))
+    if version == "9":
+        turn_into_version_9(made)
+        made.bootstrap_index()
+    made.insert(records(*ROWS))
+    return made
+
+
+def value_of(table: Table, key: str) -> object:
+    return by_key(table.read().to_pylist()).get(key, {}).get("v")
+
+
+def test_new_records_become_one_log_file(table: Table) -> None:
+    told = table.upsert(records(("k0", "x", 11, 100.0), ("new", "x", 1, 1.0)))
+    assert (told.inserted, told.updated, told.files_appended, told.files_rewritten) == (1, 1, 1, 0)
+    assert table.insert(records(("other", "x", 1, 2.0))).files_appended == 1
+    assert (value_of(table, "new"), value_of(table, "other"), value_of(table, "k0")) == (1, 2, 100)
+    again = table.upsert(records(("new", "x", 2, 3.0), ("other", "x", 0, -1.0)))
+    assert (again.inserted, again.updated, again.unchanged) == (0, 1, 1)
+    assert table.get(["new", "other", "none"]).num_rows == 2
+    assert table.read(filters="id = 'other'").num_rows == 1
+    check_stored(table)
+
+
+def test_deleted_keys_come_again(table: Table) -> None:
+    """A record could lose against its delete in the log files; other deletes do not matter."""
+    table.delete(["k1"])
+    assert table.upsert(records(("new", "x", 1, 1.0))).files_appended == 1
+    again = table.upsert(records(("k1", "x", 10, -1.0)))
+    assert (again.inserted, again.files_rewritten, value_of(table, "k1")) == (1, 1, -1)
+    check_stored(table)
+
+
+def test_services_know_new_records(table: Table, tmp_path: Path) -> None:
+    before = table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0))).instant or ""
+    last = table.upsert(records(("c", "x", 1, 1.0), ("k0", "x", 12, 0.5))).instant or ""
+    assert table.read(as_of=before).num_rows == 8
+    table.rollback(last)
+    assert (table.read().num_rows, table.lookup(["c"])["file_id"].null_count) == (8, 1)
+    table.delete(["a"])
+    table.upsert(records(("b", "x", 2, 2.0)))
+    check_stored(table)
+    assert table.verify_index(deep=True).agrees
+    url = f"lmdb://{tmp_path}/another"
+    table.migrate_index(url)
+    assert table.upsert(records(("d", "x", 1, 4.0))).files_appended == 1
+    table.schedule_compaction()
+    beside = table.upsert(records(("e", "x", 1, 5.0), ("d", "x", 2, 4.5)))
+    table.compact()
+    table.upsert(records(("f", "x", 1, 6.0)))
+    table.cluster()
+    table.clean(keep_commits=1)
+    expected = {"b": 2, "d": 4.5, "e": 5, "f": 6}
+    assert {key: value_of(table, key) for key in expected} == expected
+    assert beside.inserted == 1
+    table.bootstrap_index()
+    check_stored(table)
+    assert rli.open_table(table.location).get([*expected]).num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"index": "simple:"}, "an index that keeps an entry"),
+        ({"index": "bucket:?buckets=2"}, "appends new records anyway"),
+        ({"table_type": "copy_on_write"}, "no log files: log_inserts=True"),
+        ({"lock": "filesystem"}, "a second time.*lock=filesystem.*RECORD_INDEX"),
+    ],
+)
+def test_refused_tables(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(rli.SettingsError, match=words):
+        create(tmp_path, **{"table_type": TableType.MERGE_ON_READ, **options})
+    table = create(tmp_path, **{"log_inserts": False, **options})
+    with pytest.raises(rli.SettingsError, match=words):
+        table.set_log_inserts(True)
+
+
+def test_shared_locks_need_record_index(tmp_path: Path) -> None:
+    table = create(tmp_path, lock="filesystem", index="record-index:")
+    table.insert(records(*ROWS))
+    assert table.upsert(records(("new", "x", 1, 1.0))).files_appended == 1
+    other = create(tmp_path / "other")
+    with pytest.raises(rli.SettingsError, match=r"a second time.*lock=filesystem"):
+        other.set_lock("filesystem")
+    other.metadata.enable(["record_index"])
+    other.set_lock("filesystem")
+    other.insert(records(*ROWS))
+    assert other.insert(records(("a", "x", 1, 1.0))).files_appended == 1
+    other.metadata.disable(["record_index"])
+    assert other.insert(records(("b", "x", 1, 1.0))).files_appended == 0
+
+
+def test_base_files_behind_other_engines(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    table.insert(records(*ROWS))
+    table.upsert(records(("a", "x", 1, 1.0)))
+    turn_into_foreign_commit(table, table.upsert(records(("k0", "x", 11, 1.0))).instant or "")
+    told = table.upsert(records(("b", "x", 1, 2.0)))
+    assert (told.inserted, told.files_appended) == (1, 0)
+    table.set_log_inserts(False)
+    with pytest.raises(rli.UnsupportedTableError, match="another engine writes the table"):
+        table.set_log_inserts(True)
+    assert table.read().num_rows == 8
+    check_stored(table)
