@@ -113,7 +113,7 @@ def _without_commit(snapshot: Snapshot, time: str) -> bool:
         time: of the pending write, which no living writer has.
     """
     storage = snapshot.table.storage
-    is_undone = time in snapshot.timeline.undone or any(
+    is_undone = snapshot.timeline.is_undone(time) or any(
         i.action in ("rollback", "restore") for i in snapshot.timeline.pending
     )
     if is_undone or storage.list_files(paths.UNDOING):

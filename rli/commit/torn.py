@@ -201,9 +201,9 @@ def _knows(index: TableIndex, instant: Instant) -> bool:
 def _lost(snapshot: Snapshot, followed: Iterable[tuple[str, str]], torn: Iterable[str]) -> Iterator[TornCommit]:
     """Commits whose names are gone, from the last one that the index has followed back to one that is there."""
     timeline = snapshot.timeline
-    passed_over = timeline.undone.union(torn)
+    passed_over = {*torn}
     for time, action in followed:
-        if time in passed_over:
+        if time in passed_over or timeline.is_undone(time):
             continue
         if timeline.is_visible(time):
             return

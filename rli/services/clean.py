@@ -194,10 +194,12 @@ def _superseded(snapshot: Snapshot, stored: Iterable[FileSlice], earliest: str) 
     """Old versions in file groups, all of those replaced before the earliest kept commit, and what rollbacks left."""
     groups: dict[FileGroupId, list[FileSlice]] = defaultdict(list)
     timeline = snapshot.timeline
+    # Hudi rolls a clustering back whose writer may be alive, and leaves its plan: it may complete yet.
+    pending = {instant.time for instant in timeline.pending}
     for file_slice in stored:
         if may_count(file_slice, timeline):
             groups[file_slice.group].append(file_slice)
-        elif file_slice.instant in timeline.undone:
+        elif file_slice.instant not in pending and timeline.is_undone(file_slice.instant):
             yield file_slice
     for group, slices in groups.items():
         older = [part for part in slice_versions(slices, timeline) if part.instant < earliest]

@@ -134,7 +134,7 @@ def _of_no_commit(snapshot: Snapshot) -> Iterator[Finding]:
     stored = snapshot.slices.all_versions()
     # Loaded after the files were listed: writers name their instant before they write.
     timeline = snapshot.table.load_timeline()
-    known = {instant.time for instant in timeline.instants} | timeline.undone
+    known = {instant.time for instant in timeline.instants} | timeline.rolled_back
     strange = sorted(file.path for found in stored if found.instant not in known for file in found.files)
     if strange:
         yield Finding(

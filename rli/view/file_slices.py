@@ -47,7 +47,8 @@ class SeenInstants:
     @classmethod
     def of(cls, timeline: Timeline) -> Self:
         """The instants that pass ``Timeline.is_visible``."""
-        return cls(timeline.write_times, timeline.first, timeline.as_of, timeline.undone)
+        # What completed although it was rolled back is a clustering, and has no blocks.
+        return cls(timeline.write_times, timeline.first, timeline.as_of, timeline.rolled_back)
 
     def has(self, instant: str) -> bool:
         """Whether blocks of an instant count."""

@@ -27,7 +27,7 @@ class KeptInstants:
     def at_work(self) -> list[str]:
         """The instants of writes that may still be published."""
         pending = [instant.time for instant in self.timeline.pending if instant.is_write]
-        return [time for time in pending if time not in self.timeline.undone]
+        return [time for time in pending if not self.timeline.is_undone(time)]
 
     @property
     def saved(self) -> list[str]:

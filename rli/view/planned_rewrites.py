@@ -48,7 +48,7 @@ def reserved_groups(timeline: Timeline) -> Mapping[FileGroupId, Instant]:
     return {
         group: instant
         for instant in timeline.pending
-        if instant.action in _REPLACING and instant.time not in timeline.undone
+        if instant.action in _REPLACING and not timeline.is_undone(instant.time)
         for group in groups_to_replace(_plan(timeline, instant) or b"", _path(timeline, instant))
     }
 

@@ -327,7 +327,7 @@ def test_saved_commit_of_unsynced_table_survives(tmp_path: Path, journal: Journa
             let_machine_start_after(folder / "table")
             table.upsert(records(("c", "y", 5, 0.0)))
             assert {row["id"]: row["ts"] for row in table.read(as_of=saved).to_pylist()} == {"a": 2, "b": 1}
-            assert saved not in opened_table(table).snapshot().timeline.undone
+            assert saved not in opened_table(table).snapshot().timeline.rolled_back
             check_stored(table)
             assert "c" not in {row["id"] for row in table.read().to_pylist()}
 

@@ -194,7 +194,7 @@ def assert_nothing_left_over(table: Table) -> None:
     assert written <= completed, "a base file of no commit"
     # An index that has seen a commit needs its journal to follow its rollback.
     journals = {posixpath.basename(folder) for folder in storage.list_folders(paths.JOURNAL)}
-    assert journals <= completed | timeline.undone, "a journal of no commit"
+    assert journals <= completed | timeline.rolled_back, "a journal of no commit"
 
 
 def fingerprint(table: Table) -> dict[str, str]:

@@ -136,7 +136,7 @@ def write_and_require_undone(table: Table, *torn: str) -> None:
         ("c", "y", 4),
         ("m", "x", 1),
     ]
-    assert opened_table(table).snapshot().timeline.undone == set(torn)
+    assert opened_table(table).snapshot().timeline.rolled_back == set(torn)
     check_stored(table)
 
 
@@ -192,7 +192,7 @@ def test_unacknowledged_commit_is_rolled_back(table: Table, tear: Tear) -> None:
     restart_the_machine(table)
     table.upsert(records(("d", "x", 4, 4.0)))
     assert [row["id"] for row in rows_of(table)] == ["a", "c", "d", "m"]
-    assert opened_table(table).snapshot().timeline.undone == {torn}
+    assert opened_table(table).snapshot().timeline.rolled_back == {torn}
     assert opened_table(table).snapshot().timeline.is_visible(acknowledged)
     check_stored(table)
 
@@ -251,7 +251,7 @@ def test_delete_without_keys_is_torn(unsynced: Table, tear: Callable[[Path], Non
     tear(file)
     restart_the_machine(unsynced)
     assert unsynced.upsert(records((key, "x", 1, 5.0), ("new", "x", 1, 1.0))).unchanged == (key == "a")
-    assert opened_table(unsynced).snapshot().timeline.undone == {deleted}
+    assert opened_table(unsynced).snapshot().timeline.rolled_back == {deleted}
     assert [row["ts"] for row in rows_of(unsynced) if row["id"] == key] == [2 if key == "a" else 1]
     assert not list(Path(unsynced.location, paths.DELETED_KEYS).glob("*.parquet"))
     check_stored(unsynced)
@@ -268,7 +268,7 @@ def test_old_deleted_keys_stay_with_commit(unsynced: Table, monkeypatch: pytest.
     assert unsynced.archive(keep_commits=1).instants_archived
     restart_the_machine(unsynced)
     unsynced.upsert(records(("new", "x", 1, 1.0)))
-    assert opened_table(unsynced).snapshot().timeline.undone == set()
+    assert opened_table(unsynced).snapshot().timeline.rolled_back == set()
     assert deleted in {instant.time for instant in unsynced.timeline()}
     assert "a" not in {row["id"] for row in rows_of(unsynced)}
     check_stored(unsynced)
@@ -280,7 +280,7 @@ def test_older_damaged_commit_is_not_undone(unsynced: Table) -> None:
     cut_short(unsynced, damaged)
     restart_the_machine(unsynced)
     unsynced.upsert(records(("n", "new", 4, 4.0)))
-    assert opened_table(unsynced).snapshot().timeline.undone == set()
+    assert opened_table(unsynced).snapshot().timeline.rolled_back == set()
     assert content_of(unsynced, damaged).exists()
 
 

@@ -73,7 +73,7 @@ class ValidInstants:
         """
         if instant in self._is_completed:
             return self._is_completed[instant] and self.is_committed(instant)
-        is_known = instant in self._completion_times and instant not in self._data.undone
+        is_known = instant in self._completion_times and not self._data.is_undone(instant)
         return is_known and not self._is_later(instant)
 
     def shown_beyond(self, base_instant: str) -> frozenset[str]:
@@ -125,7 +125,7 @@ class ValidInstants:
             for instant in self._metadata.completed
             if instant.action == Action.DELTA_COMMIT
             and instant.time not in self._is_completed
-            and instant.time not in self._data.undone
+            and not self._data.is_undone(instant.time)
             and not self._is_later(instant.time)
         )
 

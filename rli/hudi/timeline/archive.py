@@ -11,7 +11,7 @@ from rli.errors import CorruptTableError
 from rli.hudi.timeline import archive_history, archive_log
 from rli.hudi.timeline.archive_history import ArchivedInstant, History
 from rli.hudi.timeline.avro_files import MALFORMED, read_record
-from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.instant import WRITE_ACTIONS, Action, Instant
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.json_text import parse_json
 from rli.storage import Storage
@@ -63,6 +63,21 @@ class Archive:
             return self._history.is_empty()
         return self._newest_log_file() is None
 
+    def has_completed(self, time: str) -> bool:
+        """Whether a completed write of that time was archived.
+
+        Raises:
+            CorruptTableError: a file of the archive cannot be read; names it.
+        """
+        if self.layout.keeps_completion_times:
+            return any(found == time and action in WRITE_ACTIONS for found, action in self._history.since(time))
+        for name in self._newest_log_files():
+            writes = {found for found, action in self._entries_of(name) if action in WRITE_ACTIONS}
+            # Older files hold older writes.
+            if time in writes or (writes and max(writes) < time):
+                return time in writes
+        return False
+
     def file_for(self, files: Sequence[Sequence[Instant]]) -> ArchiveFile | None:
         """The file that instants are to be archived in, less those that are archived already; None if all are.
 
@@ -112,7 +127,10 @@ class Archive:
         return History(self.storage, self.layout.archive_folder)
 
     def _newest_log_file(self) -> str | None:
-        return archive_log.newest_file(file.name for file in self.storage.list_files(self.layout.archive_folder))
+        return next(iter(self._newest_log_files()), None)
+
+    def _newest_log_files(self) -> list[str]:
+        return archive_log.newest_files(file.name for file in self.storage.list_files(self.layout.archive_folder))
 
     def _entries_of(self, name: str) -> set[tuple[str, str]]:
         return archive_log.completed_entries(self.storage.read_bytes(self._path(name)) or b"", self._path(name))

@@ -48,9 +48,9 @@ _ENTRY: Final = record(
 )
 
 
-def newest_file(file_names: Iterable[str]) -> str | None:
-    """The newest of the files that are part of the archive; None if none is."""
-    return max((name for name in file_names if _FILE_NAME.fullmatch(name)), key=_version, default=None)
+def newest_files(file_names: Iterable[str]) -> list[str]:
+    """Those of some files that are part of the archive, the newest first."""
+    return sorted((name for name in file_names if _FILE_NAME.fullmatch(name)), key=_version, reverse=True)
 
 
 def next_file_name(newest: str | None) -> str:

@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import Final
 
 from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.hudi.timeline.archive import Archive
 from rli.hudi.timeline.archive_history import History
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import (
@@ -41,6 +42,7 @@ _MOST_PARSED: Final = 4096
 """Names of files whose meaning is kept in memory: a write loads the timeline four times."""
 
 _REMEMBERED: Final[dict[tuple[str, frozenset[tuple[str, str]], str, int], Undone]] = {}
+_ARCHIVED: Final[dict[tuple[str, frozenset[tuple[str, str]], str], bool]] = {}
 
 
 @dataclass(frozen=True)
@@ -157,12 +159,25 @@ class Timeline:
 
         One that the timeline says was undone is not: Hudi itself takes what such an instant left for data.
         """
-        return is_older(time, self.first, self.as_of) and time not in self.undone
+        return is_older(time, self.first, self.as_of) and not self.is_undone(time)
+
+    def is_undone(self, time: str) -> bool:
+        """Whether an instant was rolled back or undone by a restore, as far as the active timeline tells.
+
+        One that has completed all the same is not: a writer of Hudi may take another one's clustering for dead and roll it
+        back, and the other one completes it behind that.
+
+        Raises:
+            CorruptTableError: the file of a rollback or restore cannot be read, or the archive; names it.
+        """
+        if time not in self.rolled_back or time in self.write_times:
+            return False
+        return not (is_older(time, self.first, None) and _was_archived(self.storage, self.layout, time))
 
     @cached_property
-    def undone(self) -> frozenset[str]:
-        """Instants that were rolled back or undone by a restore, as far as the active timeline tells."""
-        return frozenset(time for instant in self.undoing for time in self.undone_by(instant).instants)
+    def rolled_back(self) -> frozenset[str]:
+        """The instants that the rollbacks and restores of the active timeline name."""
+        return frozenset(time for instant in self.undoing for time in self._named_by(instant).instants)
 
     def undone_by(self, instant: Instant) -> Undone:
         """What a completed rollback or restore undid.
@@ -170,6 +185,10 @@ class Timeline:
         Raises:
             CorruptTableError: its file cannot be read; names it.
         """
+        named = self._named_by(instant)
+        return replace(named, instants=tuple(time for time in named.instants if time not in self.write_times))
+
+    def _named_by(self, instant: Instant) -> Undone:
         return _read_undone(self.storage, instant.action, self.layout.path(instant.file_name), instant.size)
 
     def completion_of(self, time: str) -> str:
@@ -205,6 +224,18 @@ def _read_undone(storage: Storage, action: str, path: str, size: int) -> Undone:
         if len(_REMEMBERED) >= _MOST_REMEMBERED:
             _REMEMBERED.clear()
         _REMEMBERED[key] = found
+    return found
+
+
+def _was_archived(storage: Storage, layout: TimelineLayout, time: str) -> bool:
+    """Whether a write that has left the active timeline had completed: the archive's answer never changes."""
+    key = storage.location, frozenset(storage.options.items()), time
+    found = _ARCHIVED.get(key)
+    if found is None:
+        found = Archive(storage, layout).has_completed(time)
+        if len(_ARCHIVED) >= _MOST_REMEMBERED:
+            _ARCHIVED.clear()
+        _ARCHIVED[key] = found
     return found
 
 

@@ -134,7 +134,7 @@ def _bound(completions: Completions, name: str, given: object) -> Bound | None:
     write = completions.find(text)
     if write is not None:
         return Bound(write.completed, write)
-    if text in completions.timeline.undone:
+    if completions.timeline.is_undone(text):
         raise _undone(completions, text, text, name)
     if any(instant.time == text and instant.is_write for instant in completions.timeline.pending):
         raise InstantNotFoundError(

@@ -87,7 +87,7 @@ def _require_known_past(table: TableDefinition, timeline: Timeline, index: Store
     if followed is None or timeline.is_archived(followed):
         return
     # Of a commit that was undone, the rollback or restore is left. A restore removes the rollbacks before it.
-    undone = followed in timeline.undone or any(
+    undone = timeline.is_undone(followed) or any(
         instant.action == Action.RESTORE and instant.time > followed for instant in timeline.undoing
     )
     if not undone and all(instant.time != followed for instant in timeline.instants):

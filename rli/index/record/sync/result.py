@@ -62,5 +62,5 @@ class FollowedState:
 def withdrawn_instants(timeline: Timeline, log: LogState) -> list[str]:
     """Commits that the index has followed and that are pending again, because they are being rolled back."""
     # Of a clustering that it has rolled back, Hudi leaves the plan.
-    pending = (instant for instant in timeline.pending if instant.is_write and instant.time not in timeline.undone)
+    pending = (instant for instant in timeline.pending if instant.is_write and not timeline.is_undone(instant.time))
     return [instant.time for instant in pending if instant.time in log.instants]

@@ -25,12 +25,12 @@ COMMIT = {
 
 
 def test_log_files_are_numbered_on() -> None:
-    assert archive_log.newest_file([]) is None
+    assert archive_log.newest_files([]) == []
     assert archive_log.next_file_name(None) == ".commits_.archive.1_1-0-1"
     names = [".commits_.archive.9_1-0-1", ".commits_.archive.10_1-0-1", "mergeArchivePlan", ".commits_.archive.x"]
-    newest = archive_log.newest_file(names)
-    assert newest == names[1]
-    assert archive_log.next_file_name(newest) == ".commits_.archive.11_1-0-1"
+    newest = archive_log.newest_files(names)
+    assert newest == [names[1], names[0]]
+    assert archive_log.next_file_name(newest[0]) == ".commits_.archive.11_1-0-1"
 
 
 def test_log_file_reads_back_or_fails() -> None:
