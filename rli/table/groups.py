@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.reports import VerifyReport
@@ -69,6 +69,7 @@ class TableGroups:
         self,
         *,
         smaller_than: int | None = None,
+        sort_by: Sequence[str] = (),
         tasks: TaskRunner | None = None,
         attempts: int | None = None,
         on_step: Callable[[Step], None] = pass_over,
@@ -76,7 +77,12 @@ class TableGroups:
     ) -> CommitResult:
         """As ``maintenance.cluster``."""
         return self.maintenance.cluster(
-            smaller_than=smaller_than, tasks=tasks, attempts=attempts, on_step=on_step, timeout=timeout
+            smaller_than=smaller_than,
+            sort_by=sort_by,
+            tasks=tasks,
+            attempts=attempts,
+            on_step=on_step,
+            timeout=timeout,
         )
 
     def deduplicate(

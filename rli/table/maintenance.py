@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rli.errors import InvalidInputError
 from rli.model import CommitResult, Step, TableType
@@ -27,7 +27,7 @@ from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.write.engine.local import LocalEngine
 from rli.write.operations.deduplicate import Deduplicated, deduplicate
 from rli.write.options import WriteOptions, pass_over
-from rli.write.rewrites.clustering import cluster
+from rli.write.rewrites.clustering import ClusteringChoice, cluster
 from rli.write.rewrites.compaction import Compactions, foretold_compactions
 
 
@@ -41,6 +41,7 @@ class TableMaintenance:
         self,
         *,
         smaller_than: int | None = None,
+        sort_by: Sequence[str] = (),
         tasks: TaskRunner | None = None,
         attempts: int | None = None,
         on_step: Callable[[Step], None] = pass_over,
@@ -55,8 +56,13 @@ class TableMaintenance:
         transaction: a clustering that is repeated does no harm, and finds nothing more to do. File groups
         that another writer changes meanwhile are left as they are.
 
+        With ``sort_by``, all base files of a partition are rewritten, so that each holds a narrow range of some values: filters on them
+        then pass over more files. Records that are sorted so already are left as they are.
+
         Args:
-            smaller_than: bytes from which on a base file is left alone; by default half of ``target_file_size``.
+            smaller_than: bytes from which on a base file is left alone; by default half of ``target_file_size``, and with ``sort_by``
+                none is.
+            sort_by: columns, or expressions over columns such as ``hour(ts)``, the first of which counts first.
             tasks: runs the work on each new base file; in this process by default.
             attempts: as for ``Table.upsert``; another attempt is made where other writers have changed every file group.
             on_step: as for ``Table.upsert``.
@@ -66,9 +72,13 @@ class TableMaintenance:
             What was committed: ``files_replaced`` base files have become ``files_created``.
 
         Raises:
-            InvalidInputError: ``smaller_than`` is less than 1.
+            InvalidInputError: ``smaller_than`` is less than 1, ``sort_by`` is a string, or one of its expressions is not understood or
+                cannot be computed.
+            SettingsError: with ``sort_by``: the index computes the file group of each record.
             RliError: otherwise as for ``Table.upsert``.
         """
+        if isinstance(sort_by, str):
+            raise InvalidInputError(f"sort_by is no list: sort_by={sort_by!r}", remedy=f"write [{sort_by!r}]")
         if smaller_than is not None and smaller_than < 1:
             raise InvalidInputError(
                 f"smaller_than must be at least 1: smaller_than={smaller_than}", remedy="give bytes"
@@ -78,7 +88,7 @@ class TableMaintenance:
             lambda definition, index: cluster(
                 definition,
                 index,
-                smaller_than,
+                ClusteringChoice(smaller_than, tuple(sort_by)),
                 tasks=tasks or InProcess(),
                 attempts=WriteOptions(attempts).attempts_of(definition),
                 on_step=on_step,

@@ -27,7 +27,7 @@ from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.snapshot import Snapshot
-from rli.write.rewrites.clustering import cluster, planned_regroupings
+from rli.write.rewrites.clustering import ClusteringChoice, cluster, planned_regroupings
 from rli.write.rewrites.compaction import Compactions
 
 _MOST_FILES: Final = 2_000
@@ -139,11 +139,10 @@ def _cluster(table: TableDefinition, index: TableIndex, timeline: Timeline, task
         cluster(
             table,
             index,
-            None,
+            ClusteringChoice(most_bytes=most),
             tasks=tasks,
             attempts=1,
             on_step=lambda _: None,
-            most_bytes=most,
             patience=_PATIENCE_SECONDS,
         )
 

@@ -388,6 +388,8 @@ def test_cluster_reports_file_counts(rli: Rli, tmp_path: Path) -> None:
     assert "t: commit published" in outcome.err.splitlines()
     rli("index", "verify", "t")
     assert "not a size" in rli("cluster", "t", "--smaller-than", "much", status=2).err
+    assert rli("cluster", "t", "--sort-by", "id % 2", "--sort-by", "id", "--json").json["instant"] is None
+    assert "nowhere" in rli("cluster", "t", "--sort-by", "nowhere", "--smaller-than", "1G", status=2).err
     assert "smaller_than must be at least 1" in rli("cluster", "t", "--smaller-than", "0", status=2).err
 
 

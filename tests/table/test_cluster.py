@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from rli import (
     CorruptIndexError,
     InstantNotFoundError,
     InvalidInputError,
+    RliError,
+    SettingsError,
     Step,
     Table,
     create_table,
@@ -306,3 +310,92 @@ def test_clustering_writes_store_once_per_group(scattered: Table) -> None:
     table.rollback(opened_table(table).snapshot().timeline.completed_writes[-1].time)
     assert points.count("before put") <= 4 * created
     check_stored(scattered)
+
+
+def hours_scattered(folder: Path, partitions: int = 1) -> Table:
+    """A table whose files hold records of half a day or more each, and an index on the hour."""
+    table = create_table(
+        folder / "t",
+        record_key="id",
+        partition_by="city",
+        index="global-simple:",
+        small_file_size=0,
+        target_file_size=1 << 15,
+        maintenance=False,
+    )
+    first = datetime(2024, 5, 1, tzinfo=UTC)
+    for day in range(24):
+        at = [first + timedelta(days=day, minutes=minutes) for minutes in range(1440)]
+        city = [f"c{minutes % partitions}" for minutes in range(1440)]
+        table.upsert(pa.table({"id": [f"{day}-{number}" for number in range(1440)], "city": city, "at": at}))
+    table.create_index("by_hour", on="at", expression="hour(at)")
+    return table
+
+
+def test_sorted_files_have_narrow_ranges(tmp_path: Path) -> None:
+    table = hours_scattered(tmp_path)
+    kept = [name for name in META_COLUMNS if name != FILE_NAME] + ["id", "at"]
+    before = rows_of(table.read(kept))
+    wanted = "hour(at) = 3"
+    files = table.scan(filters=wanted).explain().files
+    assert files.read == files.total >= 24
+    done = table.cluster(sort_by=["hour(at)"])
+    files = table.scan(filters=wanted).explain().files
+    assert (files.total, files.read <= files.total // 10) == (done.files_created, True)
+    assert table.scan(filters="at > timestamp '2024-05-12 00:00:00'").explain().files.read == files.total
+    assert rows_of(table.read(kept)) == before
+    assert table.read(["id"], wanted).num_rows == 24 * 60
+    assert table.lookup(["3-7"]).num_rows == 1
+    assert table.verify_index(deep=True).agrees
+    assert table.metadata.verify() == ()
+    assert table.cluster(sort_by=["hour(at)"]).instant is None
+    assert done.instant is not None
+    table.rollback(done.instant)
+    assert rows_of(table.read(kept)) == before
+
+
+def test_partitions_are_sorted_apart(tmp_path: Path) -> None:
+    table = hours_scattered(tmp_path, partitions=2)
+    before = rows_of(table.read())
+    table.cluster(sort_by=["city", "hour(at)"])
+    assert rows_of(table.read()) == before
+    assert table.scan(filters="hour(at) = 3 and city = 'c1'").explain().files.read == 1
+    appended = table.insert(pa.table({"id": ["new"], "city": ["c1"], "at": [datetime(2024, 6, 1, 3, tzinfo=UTC)]}))
+    assert appended.inserted == 1
+    assert table.cluster(sort_by=["city", "hour(at)"], smaller_than=1).instant is None
+
+
+@pytest.mark.parametrize(
+    ("sort_by", "error", "words"),
+    [
+        ("hour(at)", InvalidInputError, r"write \['hour\(at\)'\]"),
+        (["nowhere"], RliError, "nowhere"),
+        (["hour("], InvalidInputError, "hour"),
+    ],
+)
+def test_what_cannot_be_sorted_by(scattered: Table, sort_by: list[str], error: type[RliError], words: str) -> None:
+    before = versions(scattered)
+    with pytest.raises(error, match=words):
+        scattered.cluster(sort_by=sort_by)
+    assert versions(scattered) == before
+
+
+def test_nulls_and_nan_come_last(tmp_path: Path) -> None:
+    table = new_table(tmp_path, target_file_size=1 << 10)
+    values = [None, math.nan, 2.0, 1.0, None, -1.0, math.inf, math.nan]
+    table.upsert(records(*((f"k{number}", "x", 1, value) for number, value in enumerate(values))))
+    table.cluster(sort_by=["v"])
+    stored = opened_table(table).snapshot().slices.values()
+    bases = [Path(table.location, one.base.path) for one in stored if one.base is not None]
+    contents = sorted((pq.read_table(base)["v"].to_pylist() for base in bases), key=str)
+    assert [None, None] in contents
+    assert "[nan, nan]" in map(str, contents)
+    assert table.verify_index(deep=True).agrees
+    assert Counter(map(str, table.read()["v"].to_pylist())) == Counter(map(str, values))
+
+
+def test_buckets_are_not_sorted(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", index="consistent-bucket:?buckets=2")
+    table.upsert(records(("a", "x", 1, 1.0)))
+    with pytest.raises(SettingsError, match="sort_by"):
+        table.cluster(sort_by=["ts"])

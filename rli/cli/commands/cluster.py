@@ -15,7 +15,13 @@ from rli.sizes import human_bytes
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    add_command(app, cluster, "rli cluster trips", "rli cluster trips --smaller-than 16M --json")
+    add_command(
+        app,
+        cluster,
+        "rli cluster trips",
+        "rli cluster trips --smaller-than 16M --json",
+        "rli cluster trips --sort-by 'hour(ts)'",
+    )
 
 
 def cluster(
@@ -30,6 +36,16 @@ def cluster(
             show_default=False,
         ),
     ] = None,
+    sort_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sort-by",
+            metavar="EXPRESSION",
+            help="Sort records by a column, or an expression such as 'hour(ts)', into files with narrow ranges; may be given several "
+            "times. All base files are rewritten that are not sorted so already.",
+            show_default=False,
+        ),
+    ] = None,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
@@ -40,7 +56,7 @@ def cluster(
     """
     opened = rli.open_table(table, index=index)
     with write_progress(table) as on_step:
-        done = opened.cluster(smaller_than=smaller_than, on_step=on_step, timeout=timeout)
+        done = opened.cluster(smaller_than=smaller_than, sort_by=sort_by or (), on_step=on_step, timeout=timeout)
     report(
         done,
         as_json=as_json,

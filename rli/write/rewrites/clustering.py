@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
@@ -33,33 +33,52 @@ from rli.index.contract import TableIndex
 from rli.index.placing import PlacesRecords, PlansClustering, Regrouping, Resizing
 from rli.model import CommitResult, Step, WriteCounts
 from rli.settings import TableSettings
-from rli.tasks import TaskRunner
+from rli.tasks import TaskRunner, lots_of
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.write.rewrites.file_group_clustering import ClusteringContext, cluster_file_groups
+from rli.write.rewrites.sorted_records import sorting_of
 from rli.write.rows.placement import SizedPlacement
+
+_MOST_SORTED: Final = 16
+"""New files of the target size into which one task sorts records: it has their row groups in memory, and the values to sort by."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringChoice:
+    """Which base files a clustering rewrites, and how.
+
+    Attributes:
+        smaller_than: bytes from which on a base file is left alone; None: half the target, or no base file where records are sorted.
+        sort_by: columns and expressions by which records are sorted into the new files; none to leave them in their order.
+        most_bytes: of sources that are rewritten; None: no limit.
+    """
+
+    smaller_than: int | None = None
+    sort_by: tuple[str, ...] = ()
+    most_bytes: int | None = None
 
 
 def cluster(
     table: TableDefinition,
     index: TableIndex,
-    smaller_than: int | None,
+    choice: ClusteringChoice,
     *,
     tasks: TaskRunner,
     attempts: int,
     on_step: OnStep,
-    most_bytes: int | None = None,
     patience: float = math.inf,
 ) -> CommitResult:
-    """Rewrite small base files into fewer, at most so many bytes of them; see ``Table.cluster``.
+    """Rewrite base files into fewer, or into sorted ones; see ``Table.cluster``.
 
     Raises:
-        SettingsError: the index computes file groups, and plans no clusterings.
+        InvalidInputError: records cannot be sorted so.
+        SettingsError: the index computes file groups, and plans no clusterings, or none that sort.
         LeaseBusyError: the lease was not free for ``patience`` seconds.
     """
     require_writable(table.properties)
-    clustering = Clustering(tasks, smaller_than, most_bytes)
+    clustering = Clustering(tasks, choice)
     return write_until_published(
         table,
         partial(BegunWrite.begin, table, index, tasks, on_step, Action.REPLACE_COMMIT, patience=patience),
@@ -75,36 +94,39 @@ class Clustering:
 
     Attributes:
         tasks: run the pieces.
-        smaller_than: bytes from which on a base file is left alone; None: half the target.
-        most_bytes: of sources that are rewritten; None: all that are small.
+        choice: what is rewritten.
     """
 
     name: ClassVar[str] = CLUSTER
 
     tasks: TaskRunner
-    smaller_than: int | None
-    most_bytes: int | None
+    choice: ClusteringChoice
 
     def prepare(self, write: BegunWrite) -> PreparedWrite:
         """Have the tasks write new file groups; may be called again for another attempt.
 
         Raises:
-            SettingsError: the index computes file groups, and plans no clusterings.
+            InvalidInputError: records cannot be sorted so.
+            SettingsError: the index computes file groups, and plans no clusterings, or none that sort.
             ConflictError: other writers changed all file groups of the plan.
         """
         schema = write.snapshot.schema or pa.schema([])
         index = write.index
-        resizing = index.resizing(write.snapshot, self.smaller_than) if isinstance(index, PlansClustering) else None
+        resizing = (
+            index.resizing(write.snapshot, self.choice.smaller_than) if isinstance(index, PlansClustering) else None
+        )
         plan = self._plan(write, resizing)
         write.on_step(Step.RESOLVED)
-        context = ClusteringContext(write.context(schema), write.locator)
-        results = list[FileGroupResult]()
+        sorting = () if write.snapshot.schema is None else sorting_of(self.choice.sort_by, schema)
+        context = ClusteringContext(write.context(schema), write.locator, sorting)
+        results, is_changed = list[FileGroupResult](), False
         for written in self.tasks.run(partial(cluster_file_groups, context), plan):
+            is_changed |= written is None
             for result in written or ():
                 results.append(result)
                 write.on_step(Step.FILE_GROUP_WRITTEN)
         write.on_step(Step.WRITTEN)
-        if plan and not results:
+        if is_changed and not results:
             raise ConflictError(
                 f"other writers changed all file groups of this clustering: new file groups={len(plan)}",
                 remedy="cluster again later",
@@ -122,8 +144,20 @@ class Clustering:
                     "simple:"
                 ),
             )
-        plan = _by_sizes(write.snapshot, self.smaller_than) if resizing is None else resizing.regroupings
-        return plan if self.most_bytes is None else first_regroupings(plan, self.most_bytes)
+        choice, plan = self.choice, list[Regrouping]()
+        if resizing is not None and choice.sort_by:
+            raise SettingsError(
+                "the index computes the file group of each record, so that records cannot be sorted into files: "
+                f"table={write.table.location} index={write.index.url}",
+                remedy="leave sort_by out, or first give the table another kind of index: rli index migrate TABLE --to simple:",
+            )
+        if choice.sort_by:
+            plan = _to_sort(write.snapshot, choice.smaller_than)
+        elif resizing is None:
+            plan = _by_sizes(write.snapshot, choice.smaller_than)
+        else:
+            plan = [*resizing.regroupings]
+        return plan if choice.most_bytes is None else first_regroupings(plan, choice.most_bytes)
 
 
 def plan_clustering(
@@ -168,6 +202,23 @@ def first_regroupings(plan: Sequence[Regrouping], most_bytes: int) -> list[Regro
         for number, (regrouping, size) in enumerate(zip(by_gain, sizes, strict=True))
         if number == 0 or size <= most_bytes
     ]
+
+
+def _to_sort(snapshot: Snapshot, smaller_than: int | None) -> list[Regrouping]:
+    """The file slices of each partition, those of so many new files together."""
+    target = snapshot.table.require_settings().target_file_size
+    by_partition: dict[str, list[FileSlice]] = defaultdict(list)
+    for group, file_slice in sorted(snapshot.slices.items()):
+        if group not in snapshot.reserved and (smaller_than is None or file_slice.size < smaller_than):
+            by_partition[group.partition_path].append(file_slice)
+    plan = list[Regrouping]()
+    for slices in by_partition.values():
+        for lot in lots_of(slices, lambda one: one.size, _MOST_SORTED * target):
+            count = max(1, round(sum(one.size for one in lot) / target))
+            if (len(lot), count) != (1, 1):
+                file_ids = tuple(new_file_id() for _ in range(count))
+                plan.append(Regrouping(tuple(lot), file_ids, SizedPlacement(file_ids, (1,) * count)))
+    return plan
 
 
 def _by_sizes(snapshot: Snapshot, smaller_than: int | None) -> list[Regrouping]:

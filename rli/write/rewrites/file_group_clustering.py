@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from rli.file_group.journal import Journal, open_journal
 from rli.file_group.merge import newest_records
 from rli.file_group.work_rows import Change
 from rli.file_group.write_context import FileGroupResult, WriteContext, base_file_path
+from rli.filters.value_expression import ValueExpression
 from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
 from rli.hudi.file_names import BaseFileName, new_write_token
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_columns
@@ -29,6 +31,10 @@ from rli.view.file_slice_reader import READ_BATCH_ROWS
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file, unpublished_files
 from rli.write.rewrites.placed import placed_by_index
+from rli.write.rewrites.sorted_records import places_of
+
+_PLACE: Final = "_rli_place"
+"""Column with the number of the new file group of each record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +44,12 @@ class ClusteringContext:
     Attributes:
         write: the write.
         locator: as of the state that the clustering builds on.
+        sorting: values by which records are sorted into the new file groups; none to place the records as the regrouping says.
     """
 
     write: WriteContext
     locator: Locator
+    sorting: tuple[ValueExpression, ...] = ()
 
 
 def cluster_file_groups(context: ClusteringContext, regrouping: Regrouping) -> list[FileGroupResult] | None:
@@ -50,11 +58,13 @@ def cluster_file_groups(context: ClusteringContext, regrouping: Regrouping) -> l
     Each attempt has file names of its own, so attempts may be repeated or raced. Memory is bounded by a batch of records.
 
     Returns:
-        The base file of each new file group; None if another writer has changed a record of them since.
+        The base file of each new file group, none where the records are sorted already; None if another writer has changed a
+        record of them since.
 
     Raises:
         CorruptIndexError: the index does not place the records where they are.
         CorruptTableError: a base file cannot be read.
+        InvalidInputError: a value by which records are sorted cannot be computed.
     """
     try:
         return _write(context, regrouping)
@@ -65,7 +75,13 @@ def cluster_file_groups(context: ClusteringContext, regrouping: Regrouping) -> l
 def _write(context: ClusteringContext, regrouping: Regrouping) -> list[FileGroupResult]:
     sources = regrouping.sources
     partition_path, token = sources[0].group.partition_path, new_write_token()
-    targets = [_Target(context, FileGroupId(partition_path, file_id), token) for file_id in regrouping.file_ids]
+    file_ids, places = regrouping.file_ids, None
+    if context.sorting:
+        places = places_of(context.write, sources, context.sorting, len(file_ids))
+        if places is None:
+            return []
+        file_ids = file_ids[: int(places.max()) + 1]
+    targets = [_Target(context, FileGroupId(partition_path, file_id), token) for file_id in file_ids]
     with ExitStack() as stack:
         rows = _rows_of(context.write, sources)
         kept = (
@@ -73,10 +89,11 @@ def _write(context: ClusteringContext, regrouping: Regrouping) -> list[FileGroup
             if context.write.expired_before is None
             else _kept(context.write, sources, context.write.expired_before)
         )
-        for target in targets:
-            stack.enter_context(target.opened(rows))
-        for batch in coalesce_tables(_stored(context.write, sources, kept), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP):
-            for target, records in zip(targets, _by_target(regrouping, batch), strict=True):
+        for number, target in enumerate(targets):
+            stack.enter_context(target.opened(rows if places is None else int(np.sum(places == number))))
+        stored = _stored(context.write, sources, kept, places)
+        for batch in coalesce_tables(stored, READ_BATCH_ROWS, BYTES_PER_ROW_GROUP):
+            for target, records in zip(targets, _by_target(regrouping, file_ids, batch), strict=True):
                 if records.num_rows:
                     target.write(records)
         written = [target.finish() for target in targets]
@@ -84,12 +101,15 @@ def _write(context: ClusteringContext, regrouping: Regrouping) -> list[FileGroup
     return [FileGroupResult(journal.group, WriteCounts(), stat, journal, replaces) for stat, journal in written]
 
 
-def _by_target(regrouping: Regrouping, batch: pa.Table) -> list[pa.Table]:
+def _by_target(regrouping: Regrouping, file_ids: Sequence[str], batch: pa.Table) -> list[pa.Table]:
     """The records of each new file group."""
-    if len(regrouping.file_ids) == 1:
+    if _PLACE in batch.column_names:
+        place, records = batch.column(_PLACE), batch.drop_columns([_PLACE])
+        return [records.filter(pc.equal(place, number)) for number in range(len(file_ids))]
+    if len(file_ids) == 1:
         return [batch]
     placed = regrouping.placement.file_ids_of(batch.column(RECORD_KEY).combine_chunks())
-    return [batch.filter(pc.equal(placed, file_id)) for file_id in regrouping.file_ids]
+    return [batch.filter(pc.equal(placed, file_id)) for file_id in file_ids]
 
 
 class _Target:
@@ -177,19 +197,27 @@ def _kept(write: WriteContext, sources: Iterable[FileSlice], expired_before: str
     return kept
 
 
-def _stored(write: WriteContext, sources: Iterable[FileSlice], kept: NDArray[np.bool_] | None) -> Iterator[pa.Table]:
+def _stored(
+    write: WriteContext,
+    sources: Iterable[FileSlice],
+    kept: NDArray[np.bool_] | None,
+    places: NDArray[np.int32] | None,
+) -> Iterator[pa.Table]:
     """The records of all sources, with the meta columns that differ between them, each with its source's file id and instant.
 
     Args:
         write: the write.
         sources: the file slices.
         kept: which of them are wanted; None for all.
+        places: numbers of their new file groups, which come with the records as ``_PLACE``; None where their keys tell.
     """
     start = 0
     for source in sources:
         with write.open(source) as reader:
             for records in reader.batches(with_record_meta_columns(write.schema)):
                 chosen = None if kept is None else kept[start : start + records.num_rows]
+                if places is not None:
+                    records = records.append_column(_PLACE, pa.array(places[start : start + records.num_rows]))  # noqa: PLW2901
                 start += records.num_rows
                 batch = records if chosen is None or chosen.all() else records.filter(pa.array(chosen))
                 file_ids, instants = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import SparkSession
 
 from rli import CommitResult, Table
@@ -18,10 +20,13 @@ def cluster(
     table: Table,
     *,
     smaller_than: int | None = None,
+    sort_by: Sequence[str] = (),
     attempts: int | None = None,
     on_step: OnStep = pass_over,
 ) -> CommitResult:
-    """Rewrite small base files into fewer, a new file group in each task; see ``Table.cluster``."""
+    """Rewrite small base files into fewer, some of a partition in each task; see ``Table.cluster``."""
     require_session_and_table(spark, table)
     require_reachable(spark, opened_table(table).refreshed()[1])
-    return table.cluster(smaller_than=smaller_than, tasks=SparkTasks(spark), attempts=attempts, on_step=on_step)
+    return table.cluster(
+        smaller_than=smaller_than, sort_by=sort_by, tasks=SparkTasks(spark), attempts=attempts, on_step=on_step
+    )
