@@ -27,7 +27,7 @@ from rli.index.locators import Locator
 from rli.index.placing import PlacesRecords
 from rli.model import FileGroupId, MissingColumns
 from rli.view.column_indexes import columns_of_values
-from rli.view.definition import TableDefinition
+from rli.view.definition import TableDefinition, load_settings
 from rli.view.merging.rules import MergeRules
 from rli.view.planned_rewrites import compacted_groups
 from rli.view.snapshot import Snapshot
@@ -162,6 +162,10 @@ class WriteBasis:
         if isinstance(self.index, PlacesRecords):
             return True
         if not table.require_settings().log_inserts or not isinstance(self.index, PointIndex):
+            return False
+        # Another process may have changed the setting since this one opened the table, to let such a writer in.
+        stored, _ = load_settings(table.storage)
+        if stored is None or not stored.log_inserts:
             return False
         if PartitionKind.RECORD_INDEX in table.properties.metadata_partitions:
             return True

@@ -342,7 +342,8 @@ class TableMaintenance:
     def set_log_inserts(self, log_inserts: bool, *, timeout: float | None = None) -> None:  # noqa: FBT001  (as ``set_lock``)
         """Let new records go to log files of small file groups, whose base files are rewritten otherwise; or not any more.
 
-        Records that are in log files stay there until a compaction.
+        Records that are in log files stay there until a compaction. Other processes stop with their next write; they begin once they
+        open the table again.
 
         Args:
             log_inserts: as the option of ``create_table``.

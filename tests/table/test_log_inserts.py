@@ -127,3 +127,34 @@ def test_base_files_behind_other_engines(tmp_path: Path) -> None:
         table.set_log_inserts(True)
     assert table.read().num_rows == 8
     check_stored(table)
+
+
+def test_running_writers_follow_the_setting(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    table.insert(records(*ROWS))
+    writer = rli.open_table(table.location)
+    assert writer.insert(records(("a", "x", 1, 1.0))).files_appended == 1
+    table.set_log_inserts(False)
+    assert writer.insert(records(("b", "x", 1, 1.0))).files_appended == 0
+    table.set_log_inserts(True)
+    assert writer.insert(records(("c", "x", 1, 1.0))).files_appended == 1
+    check_stored(table)
+
+
+@pytest.mark.parametrize("key", ["new", "other"])
+def test_writers_insert_at_once(key: str, tmp_path: Path) -> None:
+    """The same new key is inserted once; new records of other keys both go to log files of one file group."""
+    table = create(tmp_path)
+    table.insert(records(*ROWS))
+    beside = rli.open_table(table.location)
+    done = list[int]()
+
+    def insert(step: rli.Step) -> None:
+        if step is rli.Step.WRITTEN and not done:
+            done.append(beside.upsert(records((key, "x", 1, 1.0))).inserted)
+
+    told = table.upsert(records(("new", "x", 2, 2.0)), on_step=insert)
+    is_same = key == "new"
+    assert (done, told.attempts, told.inserted, told.updated) == ([1], 1 + is_same, 1 - is_same, int(is_same))
+    assert (table.read().num_rows, value_of(table, "new")) == (7 + (not is_same), 2)
+    check_stored(table)

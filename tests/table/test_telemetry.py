@@ -234,6 +234,12 @@ def write_and_measure(folder: Path) -> None:
     Path(table.location, ".hoodie/20200101000000000.commit.requested").touch()
     table.metadata.compact()
     assert measured(reader)["rli.metadata.held_back", table.location] == 1
+    deep = create_table(folder / "deep", record_key="id", table_type="merge_on_read", index="memory:deep")
+    for _ in range(3):
+        deep.upsert(BEFORE)
+        deep.upsert(LATER)
+    deep.info()
+    assert measured(reader)["rli.slice.log_files", deep.location] == 4
 
 
 def measure_lag(folder: Path) -> None:
