@@ -38,6 +38,7 @@ NAMES: Final = (
     "durability",
     "deduplicate",
     "table_types",
+    "compaction",
     "change_stream",
     "buffered_writer",
     "spark_tag",
