@@ -88,12 +88,21 @@ class Bootstrapped:
     Attributes:
         entries: record keys in the new index.
         url: of the index.
-        deduplicated: which records were removed before it was built; None if no key was repeated.
     """
 
     entries: int
     url: str
-    deduplicated: Deduplicated | None
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrappedAfterRemoval(Bootstrapped):
+    """The report on a table that held keys more than once.
+
+    Attributes:
+        deduplicated: which records were removed before the index was built.
+    """
+
+    deduplicated: Deduplicated
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +168,11 @@ def bootstrap(
         on_duplicate=on_duplicate,
         on_deduplicated=removed.append,
     )
-    done = Bootstrapped(entries, opened.index.url, next(iter(removed), None))
+    done = Bootstrapped(entries, opened.index.url)
     facts: dict[str, object] = {"record keys": done.entries, "index": done.url}
-    if done.deduplicated is not None:
-        facts |= {**facts_of_repeats(done.deduplicated), "instant": done.deduplicated.instant}
+    for one in removed:
+        done = BootstrappedAfterRemoval(done.entries, done.url, one)
+        facts |= {**facts_of_repeats(one), "instant": one.instant}
     report(done, as_json=as_json, render=lambda: print_facts(facts))
     if not keeps_entries(done.url) and not as_json:
         print_note("this index reads the table's own files: its keys were checked, and there was nothing to build")
