@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from rli.commit.recovery import exclusive, recover
 from rli.commit.torn import require_no_empty_commit, undo_torn
+from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.timeline import Timeline
@@ -57,6 +58,10 @@ def made_ready(table: TableDefinition, index: TableIndex, name: str, *, patience
     # Dead writers first, so that the look for torn commits finds a timeline that no displaced writer changes any more.
     finished = recover(definition, index, writer, patience=patience)
     undone, timeline = undo_torn(definition, index, writer, patience=patience)
+    if timeline.torn and is_lock_named(definition.properties.raw):
+        # A writer of Hudi creates the file of a commit before it writes it. It does both under its lock.
+        with exclusive(definition, index, writer, patience=patience):
+            timeline = definition.load_timeline()
     require_no_empty_commit(definition, timeline)
     rolled_back = Finished({(Action.ROLLBACK, commit): rollback for commit, rollback in undone.items()})
     return Ready(definition, writer, finished | rolled_back, timeline)

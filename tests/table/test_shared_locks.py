@@ -63,6 +63,24 @@ def test_write_waits_for_hudi(tmp_path: Path) -> None:
     assert not lock.exists()
 
 
+def test_write_waits_for_empty_commit(tmp_path: Path) -> None:
+    table = locked(tmp_path)
+    table.upsert(ROWS)
+    # Under its lock, Hudi creates the file of a commit before it writes it.
+    bring = commit_to_bring(table, ROWS)
+    bring()
+    lock = Path(table.location, ".hoodie/lock")
+    commit = Path(table.location, f".hoodie/{table.timeline()[-1].time}.commit")
+    content = commit.read_bytes()
+    commit.write_bytes(b"")
+    lock.touch()
+    with pytest.raises(LeaseBusyError, match="Hudi's lock"):
+        table.clean(timeout=0)
+    commit.write_bytes(content)
+    lock.unlink()
+    assert table.delete(["a"]).deleted == 1
+
+
 def test_pending_write_gives_heartbeats(tmp_path: Path) -> None:
     table = locked(tmp_path)
     folder = Path(table.location, ".hoodie/.heartbeat")
