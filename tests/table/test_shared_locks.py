@@ -67,12 +67,12 @@ def test_write_waits_for_empty_commit(tmp_path: Path) -> None:
     table = locked(tmp_path)
     table.upsert(ROWS)
     # Under its lock, Hudi creates the file of a commit before it writes it.
-    bring = commit_to_bring(table, ROWS)
-    bring()
-    lock = Path(table.location, ".hoodie/lock")
+    commit_to_bring(table, pa.table({"id": ["c"], "city": ["Rome"], "ts": [1]}))()
+    lock, heartbeats = Path(table.location, ".hoodie/lock"), Path(table.location, ".hoodie/.heartbeat")
     commit = Path(table.location, f".hoodie/{table.timeline()[-1].time}.commit")
     content = commit.read_bytes()
     commit.write_bytes(b"")
+    (heartbeats / commit.stem).touch()
     lock.touch()
     with pytest.raises(LeaseBusyError, match="Hudi's lock"):
         table.clean(timeout=0)
