@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -63,20 +63,27 @@ class Archive:
             return self._history.is_empty()
         return self._newest_log_file() is None
 
-    def has_completed(self, time: str) -> bool:
-        """Whether a completed write of that time was archived.
+    def writes_since(self, time: str) -> set[str]:
+        """The times of the completed writes that were archived, from a time on.
 
         Raises:
             CorruptTableError: a file of the archive cannot be read; names it.
         """
-        if self.layout.keeps_completion_times:
-            return any(found == time and action in WRITE_ACTIONS for found, action in self._history.since(time))
-        for name in self._newest_log_files():
-            writes = {found for found, action in self._entries_of(name) if action in WRITE_ACTIONS}
+        found: set[str] = set()
+        for entries in self._newest_first(time):
+            writes = {write for write, action in entries if action in WRITE_ACTIONS}
+            found |= {write for write in writes if write >= time}
             # Older files hold older writes.
-            if time in writes or (writes and max(writes) < time):
-                return time in writes
-        return False
+            if writes and max(writes) < time:
+                break
+        return found
+
+    def _newest_first(self, time: str) -> Iterator[set[tuple[str, str]]]:
+        """Times and actions of the completed instants in each file that may hold instants from a time on."""
+        if self.layout.keeps_completion_times:
+            yield self._history.since(time)
+        else:
+            yield from map(self._entries_of, self._newest_log_files())
 
     def file_for(self, files: Sequence[Sequence[Instant]]) -> ArchiveFile | None:
         """The file that instants are to be archived in, less those that are archived already; None if all are.

@@ -232,7 +232,7 @@ def _was_archived(storage: Storage, layout: TimelineLayout, time: str) -> bool:
     key = storage.location, frozenset(storage.options.items()), time
     found = _ARCHIVED.get(key)
     if found is None:
-        found = Archive(storage, layout).has_completed(time)
+        found = time in Archive(storage, layout).writes_since(time)
         if len(_ARCHIVED) >= _MOST_REMEMBERED:
             _ARCHIVED.clear()
         _ARCHIVED[key] = found

@@ -21,6 +21,7 @@ from rli.index.record.entries.builds import BuildNotes, shards, state_of_build, 
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
+from rli.index.record.sync.archived_commits import note_beginning
 from rli.index.roles import OnFiles
 from rli.store.contract import Watermarks
 from rli.tasks import InThreads
@@ -59,6 +60,7 @@ class Build:
         # In the order of a bootstrap of the record index, for the same reasons (P14, P17).
         applied, snapshot = index.store.applied(), verified_snapshot(table)
         sync_table(snapshot)
+        note_beginning(index, snapshot.timeline)
         completed = [instant.time for instant in snapshot.timeline.completed]
         if not completed:
             return cls(index, snapshot, applied, 0)

@@ -21,6 +21,7 @@ from rli.index.record.entries.time_to_live import expired_before
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.log.state import LogState
+from rli.index.record.sync.archived_commits import note_beginning
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.repeated_keys import repeated_keys
 from rli.index.record.sync.written_keys import entry_instants, live_records, place_by_commit_time
@@ -79,6 +80,8 @@ class Bootstrap:
         snapshot = verified_snapshot(table)
         # What the index has followed, the table must not lose (P17), of any writer.
         sync_table(snapshot)
+        # What completes during the build may be archived before the first sync.
+        note_beginning(index, snapshot.timeline)
         completed = [instant.time for instant in snapshot.timeline.completed]
         instants = completed or sorted({file_slice.instant for file_slice in snapshot.slices.values()})
         if not instants:

@@ -11,6 +11,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.state import LogState
 from rli.index.record.sync.actions import FOLLOWED
+from rli.index.record.sync.archived_commits import followed_beginning, require_archived_known
 from rli.index.record.sync.result import withdrawn_instants
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -73,9 +74,13 @@ def log_and_timeline(
 
 def _require_known_past(table: TableDefinition, timeline: Timeline, index: StoredEntries, log: LogState) -> None:
     """Raise ``IndexNotReadyError`` if index and table have no past in common that reaches to the active timeline."""
-    # An index that knows the oldest commit that is left has followed all that have left: they were there when it completed.
+    beginning = followed_beginning(index)
+    if beginning is not None:
+        require_archived_known(table, timeline, beginning, index, log)
+    # An index of an earlier version has noted nothing. If it knows the oldest commit that is left, it has most likely followed
+    # those that have left.
     oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
-    if oldest is not None and oldest not in log.instants and table.has_archive():
+    if beginning is None and oldest is not None and oldest not in log.instants and table.has_archive():
         raise IndexNotReadyError(
             f"commits that the index may not have followed have left the active timeline: table={table.location} "
             f"index={index.url} oldest={oldest}",

@@ -22,6 +22,7 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
 from rli.index.record.log.state import LogState
 from rli.index.record.sync.actions import LogActions, RecordActions
+from rli.index.record.sync.archived_commits import note_beginning
 from rli.index.record.sync.following import AppliedAction, Following, Unrepeatable
 from rli.index.record.sync.past import log_and_timeline, settled_timeline, unseen_in
 from rli.index.record.sync.result import FollowedState, withdrawn_instants
@@ -169,8 +170,11 @@ class Sync:
             snapshot = Snapshot(self._table, timeline)
             # Where another process appends first, timeline and log are read again, in this order. To append the rest
             # behind the other's records would be wrong: the decision was made on a log without them (P18).
-            registered = self._register(snapshot, log, unseen_in(timeline, log))
+            unseen = unseen_in(timeline, log)
+            registered = self._register(snapshot, log, unseen)
             if registered is not None:
+                if unseen:
+                    note_beginning(self._index, timeline)
                 return Following(snapshot, self._index, registered, self._tasks, self._held)
 
     def _register(self, snapshot: Snapshot, log: LogState, unseen: Sequence[Instant]) -> LogState | None:
