@@ -195,7 +195,8 @@ def _bring(snapshot: Snapshot, index: StoredEntries, record: LogRecord, change: 
     # Keys that stay are not written again: their entry keeps the instant since which they are there, as after a commit
     # of rli.
     after, log = keys_of(snapshot, change.after), index.log.refresh()
-    went = before.filter(pc.invert(pc.is_in(before, value_set=after)))
+    # Writers of Hudi may store a key twice in one file group. A store takes each key once.
+    went = before.filter(pc.invert(pc.is_in(before, value_set=after))).unique()
     index.apply(LocationUpdate.removing(went, change.group.partition_path), log, record.first_sequence)
     came = after.filter(pc.invert(pc.is_in(after, value_set=before)))
     if change.after is None or not len(came):
@@ -204,29 +205,30 @@ def _bring(snapshot: Snapshot, index: StoredEntries, record: LogRecord, change: 
     # A commit that wrote a log file is not the one that wrote the base file below it.
     times = record.located_at
     position = times.index(change.after.instant, 1) if change.after.instant in times[1:] else len(times) - 1
-    index.apply(LocationUpdate.placing(came, change.group), log, record.first_sequence + position)
+    index.apply(LocationUpdate.placing(came.unique(), change.group), log, record.first_sequence + position)
 
 
 def _tell_repeats(
     snapshot: Snapshot, index: StoredEntries, record: LogRecord, group: FileGroupId, came: pa.Array
 ) -> None:
-    """Log keys that came into a file group, and that another live file group holds, too.
+    """Log keys that came into a file group more than once, or that another live file group holds, too.
 
-    Writers of Hudi compare file groups, so two of them may insert one key at the same moment, or one of them and rli.
+    Writers of Hudi compare file groups, so two of them may insert one key at the same moment, or one of them and rli. Hudi's inserts
+    store what they are given, repeated keys as well.
     """
+    counted = came.value_counts()
+    came, held = counted.field("values"), [counted.field("values").filter(pc.greater(counted.field("counts"), 1))]
     entries = index.get(index.codec.stored_keys_in(group.partition_path, came))
     older = codec.is_live(entries) & (codec.sequences(entries) < record.first_sequence)
-    if not older.any():
-        return
     known = index.locations(came.filter(pa.array(older)), entries[older])
-    sought, held = known.column("record_key"), list[pa.Array]()
+    sought = known.column("record_key")
     places = (known.column(name).to_pylist() for name in ("partition_path", "file_id"))
     for place in sorted({FileGroupId(*place) for place in zip(*places, strict=True)} - {group}):
         # A key that moved has left its former file group.
         file_slice = snapshot.slices.get(place)
         if file_slice is not None:
             held += (keys.filter(pc.is_in(keys, value_set=sought)) for keys in snapshot.record_keys(file_slice))
-    repeated = pa.concat_arrays([pa.array([], pa.string()), *held]).unique()
+    repeated = pa.concat_arrays(held).unique()
     if len(repeated):
         events.SYNC_REPEATED.log(
             table=snapshot.table.location,
