@@ -79,7 +79,8 @@ def bootstrap(
         if options.on_repeated is OnRepeatedKey.FAIL:
             raise
         done = remove_repeats(definition, patience)
-        if on_deduplicated is not None:
+        # Another process may have removed them meanwhile.
+        if on_deduplicated is not None and done.instant is not None:
             on_deduplicated(done)
         definition = definition.reloaded()
         index, records = build(definition)

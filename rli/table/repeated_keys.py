@@ -28,8 +28,9 @@ def remove_repeats(table: TableDefinition, patience: float) -> Deduplicated:
     """
     with closing(opened_in_files(table)) as index:
         done = deduplicate(table, index, LocalEngine(), WriteOptions(patience=patience))
-    sample = [found.key for found in done.repeated[:_SAMPLE]]
-    events.INDEX_DEDUPLICATED.log(
-        table=table.location, instant=done.instant, keys=done.keys, records=done.records_removed, sample=sample
-    )
+    if done.instant is not None:
+        sample = [found.key for found in done.repeated[:_SAMPLE]]
+        events.INDEX_DEDUPLICATED.log(
+            table=table.location, instant=done.instant, keys=done.keys, records=done.records_removed, sample=sample
+        )
     return done

@@ -9,10 +9,7 @@ import pytest
 
 from rli import IndexNotFoundError, RepeatedValueError, create_table, drop_table
 from rli.store.registry import open_store
-from tests.support.docker import Service
-from tests.support.hbase import hbase_url, new_table
 from tests.support.indexes import record_index
-from tests.support.redis import redis_url
 
 pytestmark = pytest.mark.invariant("P59")
 
@@ -23,18 +20,8 @@ def users(*rows: tuple[str, str, int]) -> pa.Table:
     )
 
 
-@pytest.fixture(
-    params=["lmdb", pytest.param("redis", marks=pytest.mark.docker), pytest.param("hbase", marks=pytest.mark.docker)]
-)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "lmdb":
-        return f"lmdb://{tmp_path}/index"
-    service: Service = request.getfixturevalue("redis_server" if request.param == "redis" else "hbase")
-    return redis_url(service) if request.param == "redis" else hbase_url(service, new_table())
-
-
-def test_each_store_keeps_columns(url: str, tmp_path: Path) -> None:
-    table = create_table(tmp_path / "t", record_key="id", ordering="ts", index=url)
+def test_each_store_keeps_columns(store_url: str, tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", ordering="ts", index=store_url)
     table.upsert(users(*((f"k{number}", f"user{number}@b.org", 1) for number in range(500))))
     table.create_index("by_email", on="email", unique=True)
     table.upsert(users(("k7", "new@b.org", 2), ("k500", "user7@b.org", 2), ("k8", "user8@b.org", 2)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -69,21 +69,26 @@ class Archive:
         Raises:
             CorruptTableError: a file of the archive cannot be read; names it.
         """
-        found: set[str] = set()
-        for entries in self._newest_first(time):
-            writes = {write for write, action in entries if action in WRITE_ACTIONS}
-            found |= {write for write in writes if write >= time}
-            # Older files hold older writes.
-            if writes and max(writes) < time:
-                break
+        if self.layout.keeps_completion_times:
+            return _writes_in(self._history.since(time), time)
+        while (found := self._logged_since(time)) is None:
+            # Hudi has joined files of the archive meanwhile.
+            pass
         return found
 
-    def _newest_first(self, time: str) -> Iterator[set[tuple[str, str]]]:
-        """Times and actions of the completed instants in each file that may hold instants from a time on."""
-        if self.layout.keeps_completion_times:
-            yield self._history.since(time)
-        else:
-            yield from map(self._entries_of, self._newest_log_files())
+    def _logged_since(self, time: str) -> set[str] | None:
+        """As ``writes_since``, of layout 1; None if a file is gone by now."""
+        found: set[str] = set()
+        for name in self._newest_log_files():
+            content = self.storage.read_bytes(self._path(name))
+            if content is None:
+                return None
+            entries = archive_log.completed_entries(content, self._path(name))
+            found |= _writes_in(entries, time)
+            # Older files hold older writes.
+            if max(_writes_in(entries), default=time) < time:
+                break
+        return found
 
     def file_for(self, files: Sequence[Sequence[Instant]]) -> ArchiveFile | None:
         """The file that instants are to be archived in, less those that are archived already; None if all are.
@@ -174,6 +179,11 @@ class Archive:
 
     def _content(self, instant: Instant) -> bytes:
         return self.storage.read_bytes(self.layout.path(instant.file_name)) or b""
+
+
+def _writes_in(entries: Iterable[tuple[str, str]], since: str = "") -> set[str]:
+    """The times of the writes among completed instants, from a time on."""
+    return {time for time, action in entries if action in WRITE_ACTIONS and time >= since}
 
 
 def _name(states: Sequence[Instant]) -> tuple[str, str]:

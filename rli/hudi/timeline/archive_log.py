@@ -31,6 +31,8 @@ _FORMAT_VERSION: Final = 1
 _AVRO_BLOCK: Final = 3
 _SCHEMA_KEY: Final = 2
 _CONTENT_VERSION: Final = 3
+_HEAD: Final = struct.Struct(">qii")
+"""Of a block, behind its magic: its length from here on, the version of the format, and the kind of the block."""
 _COMPLETED: Final = InstantState.COMPLETED.name
 _FILE_NAME: Final = re.compile(r"\.commits_\.archive\.(?P<version>\d+)_.*", re.ASCII)
 
@@ -75,6 +77,8 @@ def entry(time: str, action: str, state: str, metadata: tuple[str, dict[str, Any
 def completed_entries(content: bytes, path: str) -> set[tuple[str, str]]:
     """Times and actions of the completed instants in a log file, of any writer.
 
+    A last block that is cut short is passed over: instants stay on the timeline until the block with them is whole.
+
     Raises:
         CorruptTableError: the file is damaged; names it.
     """
@@ -82,8 +86,13 @@ def completed_entries(content: bytes, path: str) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     try:
         while stream.read(len(_MAGIC)) == _MAGIC:
-            length, _, kind = struct.unpack(">qii", stream.read(16))
+            head = stream.read(_HEAD.size)
+            if len(head) < _HEAD.size:
+                break
+            length, _, kind = _HEAD.unpack(head)
             end = stream.tell() + length - 8
+            if end > len(content):
+                break
             header = _read_header(stream)
             if kind == _AVRO_BLOCK:
                 entries = _read_entries(stream, header[_SCHEMA_KEY])

@@ -42,7 +42,6 @@ _MOST_PARSED: Final = 4096
 """Names of files whose meaning is kept in memory: a write loads the timeline four times."""
 
 _REMEMBERED: Final[dict[tuple[str, frozenset[tuple[str, str]], str, int], Undone]] = {}
-_ARCHIVED: Final[dict[tuple[str, frozenset[tuple[str, str]], str], bool]] = {}
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,12 @@ class Timeline:
         """
         if time not in self.rolled_back or time in self.write_times:
             return False
-        return not (is_older(time, self.first, None) and _was_archived(self.storage, self.layout, time))
+        return not (is_older(time, self.first, None) and time in self._archived_writes)
+
+    @cached_property
+    def _archived_writes(self) -> frozenset[str]:
+        """The writes that have left for the archive since the oldest one that a rollback names."""
+        return frozenset(Archive(self.storage, self.layout).writes_since(min(self.rolled_back)))
 
     @cached_property
     def rolled_back(self) -> frozenset[str]:
@@ -224,18 +228,6 @@ def _read_undone(storage: Storage, action: str, path: str, size: int) -> Undone:
         if len(_REMEMBERED) >= _MOST_REMEMBERED:
             _REMEMBERED.clear()
         _REMEMBERED[key] = found
-    return found
-
-
-def _was_archived(storage: Storage, layout: TimelineLayout, time: str) -> bool:
-    """Whether a write that has left the active timeline had completed: the archive's answer never changes."""
-    key = storage.location, frozenset(storage.options.items()), time
-    found = _ARCHIVED.get(key)
-    if found is None:
-        found = time in Archive(storage, layout).writes_since(time)
-        if len(_ARCHIVED) >= _MOST_REMEMBERED:
-            _ARCHIVED.clear()
-        _ARCHIVED[key] = found
     return found
 
 

@@ -137,7 +137,8 @@ class _Reader:
                 found = self._is_in(parts[0], parts[1:], is_exact=is_exact)
             case "Like" | "StartsWith":
                 found = self._is_like(name, node, parts)
-            case "EqualNullSafe" if is_exact:
+            case "EqualNullSafe" if is_exact or not any(map(_is_constant, parts)):
+                # Where both are null, it is true, and "=" is not.
                 pass
             case _ if name in _COMPARISONS:
                 found = self._comparison(name, parts, is_exact=is_exact)
@@ -239,7 +240,7 @@ class _Reader:
         if None in numbers:
             return None
         # Without a length, Spark takes the greatest one.
-        given = [str(number) for number in numbers if number != _GREATEST]
+        given = [str(number) for number in (numbers[:-1] if numbers[-1] == _GREATEST else numbers)]
         return _Value(f"substring({', '.join((value.text, *given))})", "string")
 
     def _time(self, node: Any, inner: Any) -> str | None:

@@ -231,9 +231,9 @@ def _require_distinct_keys(snapshot: Snapshot, index: StoredEntries, tasks: Task
     entries = index.store.stats().live_entries
     if entries == rows:
         return
-    found = repeated_keys(snapshot, index, tasks)
-    # Of a table whose records are mended by then, not of the state with the repeated keys.
+    # The next build is of a table whose records are mended by then, not of the state with the repeated keys.
     BuildNotes(index.store).give_up()
+    found = repeated_keys(snapshot, index, tasks)
     sample = "; ".join(f"{key!r} in {', '.join(files)}" for key, files in found.items())
     raise RepeatedKeyError(
         f"record keys are stored more than once: table={snapshot.table.location} records={rows} keys={entries} sample: "

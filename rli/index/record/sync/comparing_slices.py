@@ -24,16 +24,17 @@ from rli.view.snapshot import Snapshot
 
 
 def check_slice(
-    snapshot: Snapshot, index: StoredEntries, sequence: int, buckets: int, item: Compared
+    snapshot: Snapshot, index: StoredEntries, sequence: int, buckets: int, item: Compared, *, is_applied: bool = True
 ) -> tuple[FileGroupId, SliceCheck | None]:
     """Compare the records of one file slice with the index.
 
     Args:
         snapshot: of the table.
-        index: has applied all commits up to ``sequence``.
+        index: has all entries of the commits up to ``sequence``.
         sequence: as of which to compare.
         buckets: of the sums.
         item: the slice.
+        is_applied: False in a build, which marks its entries as applied in the end.
 
     Returns:
         The file group and what was found; None if the slice was cleaned meanwhile.
@@ -51,7 +52,7 @@ def check_slice(
         if keys is None:
             return file_slice.group, None
         stored = index.codec.stored_keys_in(file_slice.group.partition_path, keys)
-        entries = index.get(stored, sequence)
+        entries = index.get(stored, sequence if is_applied else 0)
         counted = counted_in(index, entries, sequence)
         absent, wrong = (kind & counted for kind in judge(number, entries))
         records += len(keys)

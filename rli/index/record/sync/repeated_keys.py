@@ -30,7 +30,7 @@ def repeated_keys(snapshot: Snapshot, index: StoredEntries, tasks: TaskRunner) -
     slices = known_slices(snapshot, index)
     cutoff = index.cutoff(log)
     items = [Compared(file_slice, log.dictionary.number_of(file_slice.group), cutoff) for file_slice in slices]
-    checks = tasks.run(partial(check_slice, snapshot, index, log.head, 1), items)
+    checks = tasks.run(partial(check_slice, snapshot, index, log.head, 1, is_applied=False), items)
     elsewhere = sorted({key for _, check in checks if check is not None for key in check.sample})[:SAMPLE]
     found: defaultdict[str, list[str]] = defaultdict(list)
     for held in tasks.run(partial(_held_by, snapshot, elsewhere, cutoff), slices):
