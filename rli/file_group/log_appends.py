@@ -15,6 +15,7 @@ from typing import Final, Literal, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.file_group import work_rows
@@ -135,8 +136,11 @@ class LogAppending:
             stored: its records, with the ordering column.
             reader: of its slice.
         """
-        if len(plan.added) and not self._takes(plan.rows.take(pa.array(plan.added)), reader):
-            return False
+        if len(plan.added):
+            added = plan.rows.column(work_rows.RECORD_KEY).take(pa.array(plan.added)).combine_chunks()
+            removed = stored.column(RECORD_KEY).take(pa.array(plan.removed_records)).combine_chunks()
+            if not self._takes(added, removed, reader):
+                return False
         if self.ordering is None:
             return True
         before = stored.column(self.ordering).combine_chunks()
@@ -147,10 +151,17 @@ class LogAppending:
         arriving = plan.rows.column(self.ordering).combine_chunks().take(pa.array(plan.fates[plan.replaced_records]))
         return bool(is_at_least(comparable(arriving), comparable(before.take(replaced))).all())
 
-    def _takes(self, added: pa.Table, reader: SliceReader) -> bool:
-        """Whether readers give new records that are appended."""
-        # A deleted record may be in the base file still, with a greater ordering value than a record that comes again.
-        return self.takes_new and not reader.deletes_any(added.column(work_rows.RECORD_KEY).combine_chunks())
+    def _takes(self, added: pa.Array, removed: pa.Array, reader: SliceReader) -> bool:
+        """Whether readers give new records that are appended.
+
+        Args:
+            added: their keys.
+            removed: the keys of stored records that the same log file deletes. The block of deletes is its last: so a record that
+                takes the place of an expired one would be deleted.
+            reader: of the slice. A record that its log files delete may be in the base file still, with a greater ordering value than
+                a record that comes again.
+        """
+        return self.takes_new and not pc.is_in(added, removed).true_count and not reader.deletes_any(added)
 
     def name(self, base: FileSlice, instant: str, token: str) -> tuple[LogFileName, AppendedTo]:
         """The name of a log file, and what a commit says of its slice.

@@ -92,6 +92,22 @@ def test_duplicates_in_file_group_are_merged(tmp_path: Path, wait_days: Days, la
     check_stored(table)
 
 
+@pytest.mark.parametrize("ordering", ["ts", None])
+def test_expired_keys_return_beside_logs(tmp_path: Path, wait_days: Days, ordering: str | None) -> None:
+    """The new record goes to the file group that still holds the expired one."""
+    of_logs: TableOptions = {"table_type": "merge_on_read", "log_inserts": True}
+    index = f"lmdb://{tmp_path}/index?ttl=9d"
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering=ordering, index=index, **of_logs
+    )
+    table.upsert(records(("k", "x", 5, 1.0), ("l", "x", 5, 1.0)))
+    wait_days(10)
+    assert table.upsert(records(("k", "x", 5, 3.0))).inserted == 1
+    assert stored_rows(table) == {("k", "x", 5, 3.0), ("l", "x", 5, 1.0)}
+    assert table.upsert(records(("m", "x", 1, 1.0))).files_appended == 1
+    check_stored(table)
+
+
 @pytest.mark.invariant("P40")
 @pytest.mark.parametrize(
     "own", [("k", "x", 9, 9.0), ("k", "y", 9, 9.0), ("k", "x", 3, 9.0)], ids=["update", "move", "late"]

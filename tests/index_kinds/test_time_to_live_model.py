@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,11 +22,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rli import Scope, Step, Table
+from rli import Scope, Step, Table, TableType
 from rli.hudi.timeline.instant import instant_moment
 from rli.view.definition import TableDefinition
 from tests.support.index_kinds import Kind, stored_rows
-from tests.support.soak import cases
+from tests.support.soak import cases, in_ci
 from tests.support.table_model import Outcome, Rows, Version, deleted, inserted, upserted
 from tests.support.tables import check_stored, forget_the_journal, records, turn_into_foreign_commit
 
@@ -214,18 +214,18 @@ def shifted_clock(patched: pytest.MonkeyPatch) -> list[timedelta]:
     return ahead
 
 
+KINDS = {
+    "lmdb": Kind("lmdb://{folder}/index?ttl=228h", Scope.GLOBAL),
+    "memory": Kind("memory:?scope=partition&ttl=228h", Scope.PARTITION),
+}
+KINDS["inserts"] = replace(KINDS["lmdb"], table_type=TableType.MERGE_ON_READ, log_inserts=True)
+
+
 @pytest.mark.invariant("P40")
-@pytest.mark.parametrize(
-    "kind",
-    [
-        Kind("lmdb://{folder}/index?ttl=228h", Scope.GLOBAL),
-        Kind("memory:?scope=partition&ttl=228h", Scope.PARTITION),
-    ],
-    ids=["lmdb", "memory"],
-)
-def test_key_is_known_for_its_lifetime(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", in_ci(["lmdb", "memory"], of=KINDS))
+def test_key_is_known_for_its_lifetime(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Machine(ExpiryMachine):
         began = datetime.now(UTC)
 
-    Machine.kind, Machine.clock = kind, shifted_clock(monkeypatch)
+    Machine.kind, Machine.clock = KINDS[name], shifted_clock(monkeypatch)
     run_state_machine_as_test(Machine, settings=settings(max_examples=cases(4), stateful_step_count=12, deadline=None))
