@@ -153,8 +153,8 @@ class WriteBasis:
     def logs_take_new(self) -> bool:
         """Whether new records may go to log files, where no other reason is against it.
 
-        Hudi's SIMPLE and BLOOM writers would add the keys again. So new records go to base files behind a commit of another engine,
-        and where the table shares a lock with its writers, unless the metadata table has a record index, by which they find the keys.
+        Hudi's SIMPLE and BLOOM writers would add the keys again. So new records go to base files where another engine made one of the
+        recent writes, and where the table shares a lock with its writers, unless the metadata table has a record index, by which they find the keys.
         """
         table = self.table
         if table.properties.is_copy_on_write:
@@ -169,8 +169,11 @@ class WriteBasis:
             return False
         if PartitionKind.RECORD_INDEX in table.properties.metadata_partitions:
             return True
-        last = self.snapshot.last_change
-        return not is_lock_named(table.properties.raw) and (last is None or last.is_native)
+        try:
+            return not is_lock_named(table.properties.raw) and not self.snapshot.recent_writes_of_others()
+        except InstantNotFoundError:
+            # Another process has archived one, which may be of another engine.
+            return False
 
     def _noted(self, schema: pa.Schema) -> tuple[str, ...]:
         """The columns whose changed values indexes will ask for."""

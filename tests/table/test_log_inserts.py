@@ -120,12 +120,31 @@ def test_base_files_behind_other_engines(tmp_path: Path) -> None:
     table.insert(records(*ROWS))
     table.upsert(records(("a", "x", 1, 1.0)))
     turn_into_foreign_commit(table, table.upsert(records(("k0", "x", 11, 1.0))).instant or "")
-    told = table.upsert(records(("b", "x", 1, 2.0)))
-    assert (told.inserted, told.files_appended) == (1, 0)
+    for key in ("b", "c"):
+        told = table.upsert(records((key, "x", 1, 2.0)))
+        assert (told.inserted, told.files_appended) == (1, 0)
     table.set_log_inserts(False)
     with pytest.raises(rli.UnsupportedTableError, match="another engine writes the table"):
         table.set_log_inserts(True)
-    assert table.read().num_rows == 8
+    assert table.read().num_rows == 9
+    check_stored(table)
+
+
+def test_base_files_beside_an_archive(tmp_path: Path) -> None:
+    """Commits that another process archives meanwhile may be of another engine."""
+    table = create(tmp_path)
+    for row in ROWS:
+        table.insert(records(row))
+    beside = rli.open_table(table.location)
+    done = list[bool]()
+
+    def archive(step: rli.Step) -> None:
+        if step is rli.Step.TAGGED and not done:
+            beside.clean(keep_commits=1)
+            done.append(beside.archive(keep_commits=2).instants_archived > 0)
+
+    told = table.insert(records(("new", "x", 1, 1.0)), on_step=archive)
+    assert (done, told.inserted, told.files_appended) == ([True], 1, 0)
     check_stored(table)
 
 
