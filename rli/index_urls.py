@@ -24,6 +24,8 @@ _OPTIONS: Final = frozenset({_SCOPE, _PARTITIONS, _TTL})
 _SCHEMES_OF_PARTITIONS: Final = frozenset({"simple", "bloom", "bucket", "consistent-bucket"})
 """Of kinds of index that keep record keys unique in each partition alone."""
 
+_SCHEMES_OF_BUCKETS: Final = frozenset({"bucket", "consistent-bucket"})
+
 _PLAIN: Final = "/:@!$'()*,;=?[]{}|^\\"
 """Characters of a pattern that a query may hold as they are."""
 
@@ -162,3 +164,8 @@ def _ttl_in(own: list[str], url: str) -> int | None:
             remedy="give a number of days, hours, minutes or seconds, such as ttl=30d, ttl=12h, ttl=90m or ttl=45s",
         )
     return seconds
+
+
+def is_of_buckets(url: str) -> bool:
+    """Whether hashes of the record keys tell in which file group a record is."""
+    return url.partition(":")[0] in _SCHEMES_OF_BUCKETS

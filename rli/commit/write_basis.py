@@ -17,7 +17,6 @@ from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.log_appends import LogAppending
 from rli.file_group.write_context import WriteContext
 from rli.hudi.avro_schema import to_avro
-from rli.hudi.lock_settings import is_lock_named
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.schema_evolution import evolved_schema, missing_columns
 from rli.hudi.schema_history import require_no_history
@@ -28,6 +27,7 @@ from rli.index.placing import PlacesRecords
 from rli.model import FileGroupId, MissingColumns
 from rli.view.column_indexes import columns_of_values
 from rli.view.definition import TableDefinition, load_settings
+from rli.view.log_inserts import may_have_hudi_writers
 from rli.view.merging.rules import MergeRules
 from rli.view.planned_rewrites import compacted_groups
 from rli.view.snapshot import Snapshot
@@ -167,13 +167,8 @@ class WriteBasis:
         stored, _ = load_settings(table.storage)
         if stored is None or not stored.log_inserts:
             return False
-        if PartitionKind.RECORD_INDEX in table.properties.metadata_partitions:
-            return True
-        try:
-            return not is_lock_named(table.properties.raw) and not self.snapshot.recent_writes_of_others()
-        except InstantNotFoundError:
-            # Another process has archived one, which may be of another engine.
-            return False
+        has_record_index = PartitionKind.RECORD_INDEX in table.properties.metadata_partitions
+        return has_record_index or not may_have_hudi_writers(self.snapshot)
 
     def _noted(self, schema: pa.Schema) -> tuple[str, ...]:
         """The columns whose changed values indexes will ask for."""

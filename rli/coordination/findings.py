@@ -8,7 +8,10 @@ from typing import Final
 from rli.errors import UnsupportedTableError
 from rli.findings import Finding, Verdict, problem
 from rli.hudi.lock_settings import FILE_EXPIRY, PROVIDER, FileLockSettings, chosen_lock, lock_settings
+from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.timeline.instant import Instant
+from rli.view.file_findings import Commits
+from rli.view.log_inserts import MERGE_NEW_RECORDS, log_of_new_records, may_have_hudi_writers
 from rli.view.snapshot import RECENT_WRITES, Snapshot
 
 _DROPS_METADATA: Final = "hoodie.metadata.auto.delete.partitions"
@@ -56,15 +59,6 @@ def lock_findings(snapshot: Snapshot) -> Iterator[Finding]:
         )
     if foreign:
         yield _last_of_others(snapshot, foreign[-1])
-        if snapshot.table.settings is not None and snapshot.table.settings.log_inserts:
-            yield Finding(
-                "log inserts",
-                Verdict.WARNING,
-                "new records may be in log files alone, and the SIMPLE and BLOOM indexes of Hudi add their keys a second time: "
-                f"last={foreign[-1].time}",
-                "give hoodie.index.type=RECORD_INDEX to all writers of Hudi; or run: rli table-type TABLE --no-log-inserts, then: "
-                "rli compact TABLE",
-            )
     if raw.get(_DROPS_METADATA, "").strip().lower() == "true":
         yield Finding(
             "lock",
@@ -72,6 +66,29 @@ def lock_findings(snapshot: Snapshot) -> Iterator[Finding]:
             f"a writer of Hudi with other options drops partitions of the metadata table: {_DROPS_METADATA}=true",
             f"set it to false, see {_HOW_TO}",
         )
+
+
+def log_insert_findings(snapshot: Snapshot, commits: Commits) -> Iterator[Finding]:
+    """Records in log files alone, in a table that writers of Hudi write, too.
+
+    Args:
+        snapshot: the present state, whose files have been listed.
+        commits: of the state.
+    """
+    log = log_of_new_records(snapshot, commits) if may_have_hudi_writers(snapshot) else None
+    if log is None:
+        return
+    if PartitionKind.RECORD_INDEX in snapshot.table.properties.metadata_partitions:
+        told = "new records may be in log files alone: all writers of Hudi need hoodie.index.type=RECORD_INDEX"
+        yield Finding("log inserts", Verdict.OK, f"{told}: file={log}")
+        return
+    yield Finding(
+        "log inserts",
+        Verdict.WARNING,
+        "new records may be in log files alone, and the SIMPLE and BLOOM indexes of Hudi add their keys a second time: "
+        f"file={log}",
+        MERGE_NEW_RECORDS,
+    )
 
 
 def _last_of_others(snapshot: Snapshot, last: Instant) -> Finding:

@@ -1,22 +1,12 @@
-"""New records in log files: which tables may have them, and the change of this setting."""
+"""The change of the setting by which new records go to log files."""
 
 from __future__ import annotations
 
 from rli.errors import UnsupportedTableError
-from rli.hudi.lock_settings import lock_changes
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.table.opened import OpenTable
 from rli.table.options import RECORD_INDEX_BESIDE_HUDI, require_log_inserts
 from rli.table.setting_changes import change_settings
-from rli.view.definition import TableDefinition
-
-
-def require_lock_for_log_inserts(table: TableDefinition, lock: str) -> None:
-    """Pass another lock for a table; raises ``SettingsError`` as ``require_log_inserts`` if its new records may go to log files."""
-    settings, properties = table.require_settings(), table.properties
-    if settings.log_inserts and not properties.is_copy_on_write:
-        changed = properties.changed(lock_changes(properties.raw, lock))
-        require_log_inserts(changed, settings.index_url, properties.metadata_partitions)
 
 
 def change_log_inserts(table: OpenTable, *, log_inserts: bool, patience: float) -> None:

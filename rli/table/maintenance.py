@@ -18,7 +18,7 @@ from rli.services.compaction import (
 from rli.services.purge import purge_index
 from rli.services.table_type import change_table_type
 from rli.settings import Maintenance
-from rli.table.log_inserts import change_log_inserts, require_lock_for_log_inserts
+from rli.table.log_inserts import change_log_inserts
 from rli.table.opened import OpenTable
 from rli.table.options import parse_table_type, parse_tombstones
 from rli.table.patience import patience
@@ -303,13 +303,13 @@ class TableMaintenance:
         Raises:
             SettingsError: there is no such choice, or a library is not installed; or new records of the table go to log files, and its
                 metadata table has no record index.
-            UnsupportedTableError: Hudi has no such lock for tables on this storage.
+            UnsupportedTableError: Hudi has no such lock for tables on this storage; or log files may hold new records, which writers of
+                Hudi find by a record index in the metadata table alone: says what to do before.
 
         Example:
             >>> import rli
             >>> rli.open_table("trips").set_lock("filesystem")
         """
-        require_lock_for_log_inserts(self._opened.reloaded(), lock)
         change_lock(self._opened, lock, patience(timeout))
 
     def set_table_type(self, table_type: TableType | str, *, timeout: float | None = None) -> None:

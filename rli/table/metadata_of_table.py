@@ -15,9 +15,11 @@ from rli.services.metadata_compaction import MetadataCompaction, compact_metadat
 from rli.services.metadata_table import MetadataChange, disable_metadata, foretold_removal
 from rli.services.new_partitions import NewPartitions
 from rli.table.births import METADATA_SERVICE, BesideWriters, OnProgress
+from rli.table.keys_for_hudi import require_keys_without
 from rli.table.opened import OpenTable
 from rli.table.patience import patience
 from rli.tasks import TaskRunner
+from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot, told_of_now
 
 _LOOKS_AGAIN: Final = 4
@@ -84,20 +86,24 @@ class MetadataOfTable:
 
         Raises:
             InvalidInputError: the metadata table has no such partition, or one of them is the table's index.
+            UnsupportedTableError: log files may hold new records, which known writers of Hudi find by "record_index" alone: says what to
+                do before.
             CorruptTableError: the plan of an indexing of Hudi cannot be read, and may be of one of these; by default it is removed, too.
             LeaseBusyError, LeaseLostError: as for ``enable``.
         """
         names = [partitions] if isinstance(partitions, str) else partitions
         if dry_run:
-            change = foretold_removal(self._opened.reloaded(), names)
-            self._require_no_index(change.removed)
+            table = self._opened.reloaded()
+            change = foretold_removal(table, names)
+            self._require_removable(table, change.removed)
             return change
         with self._opened.service(METADATA_SERVICE, patience(timeout)) as (table, fence):
-            self._require_no_index(foretold_removal(table, names).removed)
+            self._require_removable(table.reloaded(), foretold_removal(table, names).removed)
             return disable_metadata(names, fence)
 
-    def _require_no_index(self, partitions: Sequence[str]) -> None:
-        """Raise ``InvalidInputError`` if the table's index is one of some partitions."""
+    def _require_removable(self, table: TableDefinition, partitions: Sequence[str]) -> None:
+        """Raise ``InvalidInputError`` if the table's index is one of some partitions; or as ``require_keys_without``."""
+        require_keys_without(table, partitions)
         definition = self._opened.definition
         kind = None if definition.settings is None else self._opened.kind
         if isinstance(kind, InMetadataTable) and kind.partition in partitions:

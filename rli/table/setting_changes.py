@@ -10,6 +10,7 @@ from rli.coordination.locks.of_properties import is_usable_lock, require_usable_
 from rli.hudi.java_properties import format_properties
 from rli.hudi.lock_settings import lock_changes, lock_properties
 from rli.hudi.properties import PROPERTIES_PATH
+from rli.table.keys_for_hudi import require_keys_under_lock
 from rli.table.opened import OpenTable
 from rli.view import paths
 from rli.view.definition import load_definition
@@ -47,14 +48,16 @@ def change_lock(table: OpenTable, lock: str, patience: float) -> None:
         patience: seconds to wait for the lease.
 
     Raises:
-        SettingsError: there is no such choice, or a library is not installed.
-        UnsupportedTableError: Hudi has no such lock for tables on this storage.
+        SettingsError: there is no such choice, or a library is not installed; or as ``require_keys_under_lock``.
+        UnsupportedTableError: Hudi has no such lock for tables on this storage; or as ``require_keys_under_lock``.
     """
     storage = table.definition.storage
     require_usable_lock(storage, lock_properties(lock))
     is_refused = not is_usable_lock(storage, table.definition.reloaded().properties.raw)
     with table.service("change of the lock", patience, is_unlocked=is_refused) as (definition, fence):
-        properties = definition.reloaded().properties
+        now = definition.reloaded()
+        require_keys_under_lock(now, lock)
+        properties = now.properties
         changed = properties.changed(lock_changes(properties.raw, lock))
         fence.replace(PROPERTIES_PATH, format_properties(changed.raw))
     table.reloaded()

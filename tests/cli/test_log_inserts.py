@@ -23,6 +23,16 @@ def test_doctor_warns_beside_other_engines(tmp_path: Path, rli: Rli) -> None:
     )
     table.insert(records(("a", "x", 1, 1.0)))
     turn_into_foreign_commit(table, table.insert(records(("b", "x", 1, 1.0))).instant or "")
-    found = {one["check"]: one for one in rli("doctor", table.location, "--json").json["findings"]}
-    assert "second time" in found["log inserts"]["detail"]
-    assert "--no-log-inserts" in found["log inserts"]["advice"]
+
+    def told() -> list[tuple[str, str]]:
+        found = rli("doctor", table.location, "--json").json["findings"]
+        return [(one["verdict"], f"{one['detail']} {one['advice']}") for one in found if one["check"] == "log inserts"]
+
+    table.set_log_inserts(False)
+    [(verdict, words)] = told()
+    assert (verdict, "second time" in words, "rli compact" in words) == ("warning", True, True)
+    table.metadata.enable(["record_index"])
+    [(verdict, words)] = told()
+    assert (verdict, "need hoodie.index.type=RECORD_INDEX" in words) == ("ok", True)
+    table.compact()
+    assert not told()

@@ -111,8 +111,34 @@ def test_shared_locks_need_record_index(tmp_path: Path) -> None:
     other.set_lock("filesystem")
     other.insert(records(*ROWS))
     assert other.insert(records(("a", "x", 1, 1.0))).files_appended == 1
+    for partitions in (["record_index"], None):
+        with pytest.raises(rli.UnsupportedTableError, match=r"in log files alone.*run: rli table-type.*rli compact"):
+            other.metadata.disable(partitions)
+    other.compact()
     other.metadata.disable(["record_index"])
     assert other.insert(records(("b", "x", 1, 1.0))).files_appended == 0
+
+
+def test_locks_wait_for_compaction(tmp_path: Path) -> None:
+    """Hudi's SIMPLE and BLOOM indexes do not find records in log files alone; those of other log files are in base files, too."""
+    table = create(tmp_path)
+    table.insert(records(*ROWS))
+    table.upsert(records(("new", "x", 1, 1.0)))
+    table.set_log_inserts(False)
+    with pytest.raises(rli.UnsupportedTableError, match=r"in log files alone.*lock=filesystem file=x/.*rli compact"):
+        table.set_lock("filesystem")
+    table.compact()
+    assert table.upsert(records(("k0", "x", 11, 1.0))).files_appended == 1
+    table.set_lock("filesystem")
+
+
+def test_locks_come_to_buckets(tmp_path: Path) -> None:
+    """Writers of Hudi find all keys by their hashes."""
+    table = create(tmp_path, log_inserts=False, index="bucket:?buckets=1")
+    table.insert(records(*ROWS))
+    assert table.insert(records(("new", "x", 1, 1.0))).files_appended == 1
+    table.set_lock("filesystem")
+    assert table.insert(records(("b", "x", 1, 1.0))).files_appended == 1
 
 
 def test_base_files_behind_other_engines(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from rli.commit.findings import lease_finding, torn_findings, writer_findings
 from rli.commit.readiness import require_synced
-from rli.coordination.findings import lock_findings
+from rli.coordination.findings import lock_findings, log_insert_findings
 from rli.coordination.job_options import job_findings
 from rli.errors import IndexNotReadyError, RliError
 from rli.findings import Finding, Verdict, problem
@@ -116,7 +116,8 @@ class TableCheckup:
         """How many records the live base files hold by their footers; None where a file is missing or damaged."""
         try:
             slices = dict(snapshot.slices)
-            found = [*depth_findings(snapshot), *file_findings(snapshot, commits)]
+            of_logs = [*depth_findings(snapshot), *log_insert_findings(snapshot, commits)]
+            found = [*of_logs, *file_findings(snapshot, commits)]
         except RliError as error:
             self.findings.append(problem("base files", error))
             return None
