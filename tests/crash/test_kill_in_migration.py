@@ -5,9 +5,7 @@ The table keeps its former index or has the new one; writers go on, and a second
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,7 +17,7 @@ from rli.tasks import Item, Result
 from rli.view import paths
 from tests.crash.writes import die, pointed
 from tests.support.children import stopping, was_killed
-from tests.support.faults import AtPoint, KillAt
+from tests.support.faults import AtPoint, KillAt, stop_this_process
 from tests.support.index_kinds import stored_rows
 from tests.support.soak import EVERY_POINT
 from tests.support.tables import check_stored, records
@@ -138,7 +136,7 @@ def migrate_and_stop(folder: Path, answers: Connection) -> None:
 
     def stop(point: str) -> None:
         if point == f"before replace {paths.SETTINGS}":
-            os.kill(os.getpid(), signal.SIGSTOP)
+            stop_this_process()
 
     try:
         migrate_pointed(folder, other_url(folder), stop)

@@ -6,8 +6,6 @@ what they were told stays true, and every service still works.
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -24,6 +22,7 @@ from rli.view import paths
 from tests.crash.conftest import Copies, write_template
 from tests.crash.writes import BATCH, open_copy, pointed
 from tests.support.children import Paused, stopping
+from tests.support.faults import stop_this_process
 from tests.support.soak import EVERY_POINT
 from tests.support.tables import check_archived, check_stored, records, rows_of
 
@@ -56,7 +55,7 @@ class Changes:
         if point.startswith("before") and ".hoodie" in point:
             self.names.append(point)
             if len(self.names) == self.stop_at:
-                os.kill(os.getpid(), signal.SIGSTOP)
+                stop_this_process()
 
 
 def clean(table: Table) -> None:

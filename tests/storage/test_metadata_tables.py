@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Callable, Sequence
 from itertools import count
 from multiprocessing.connection import Connection
@@ -17,6 +15,7 @@ from rli.table.table import opened_table
 from tests.crash.writes import FIRST, SECOND, die, index_url, open_copy, place_table, pointed, read_rows
 from tests.storage.test_writers import LEASE_SECONDS, new_table
 from tests.support.children import stopping, was_killed
+from tests.support.faults import stop_this_process
 from tests.support.object_store import ObjectStore
 from tests.support.requests import at_requests
 from tests.support.soak import EVERY_POINT
@@ -112,7 +111,7 @@ def change_and_die(folder: Path, change: Change, number: int) -> None:
 def change_and_stop(folder: Path, change: Change, number: int, answers: Connection) -> None:
     """A child's work: a change that stops before one of its requests."""
     try:
-        _change_with(folder, change, number, lambda: os.kill(os.getpid(), signal.SIGSTOP))
+        _change_with(folder, change, number, stop_this_process)
         answers.send(_DONE)
     except RliError as error:
         answers.send(type(error).__name__)

@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, RLock
 from typing import TypeAlias
 
 import numpy as np
@@ -25,6 +25,15 @@ AtPoint: TypeAlias = Callable[[str], None]
 """Called with a name such as ``before put`` or ``after compare_and_set lease``."""
 
 _COUNTING = Lock()
+
+_CHANGING = RLock()
+"""Held while a ``PointedStore`` changes something: a thread may renew a lease at any moment."""
+
+
+def stop_this_process() -> None:
+    """Stop, but not within a transaction of LMDB: that would block all other writers."""
+    with _CHANGING:
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 @dataclass
@@ -64,7 +73,8 @@ class PointedStore(Store):
         """In two halves: a process that dies within a put may leave any part of it."""
         for half in np.array_split(np.arange(len(keys)), min(len(keys), 2) or 1):
             self._at_point("before put")
-            self._store.put(keys.take(half), entries[half])
+            with _CHANGING:
+                self._store.put(keys.take(half), entries[half])
             self._at_point("after put")
 
     def scan(self, shard: int, batch_size: int) -> Iterator[tuple[EncodedKeys, Entries]]:
@@ -78,7 +88,8 @@ class PointedStore(Store):
 
     def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
         self._at_point(f"before compare_and_set {name}")
-        done = self._store.compare_and_set(name, expected, value)
+        with _CHANGING:
+            done = self._store.compare_and_set(name, expected, value)
         self._at_point(f"after compare_and_set {name}")
         return done
 
@@ -90,7 +101,8 @@ class PointedStore(Store):
 
     def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         self._at_point("before mark_applied")
-        done = self._store.mark_applied(since, sequence)
+        with _CHANGING:
+            done = self._store.mark_applied(since, sequence)
         self._at_point("after mark_applied")
         return done
 
