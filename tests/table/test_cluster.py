@@ -28,6 +28,7 @@ from rli import (
 from rli.hudi.meta_columns import FILE_NAME, META_COLUMNS
 from rli.model import FileGroupId
 from rli.settings import TableSettings
+from rli.table.options import TableOptions
 from rli.table.table import opened_table
 from rli.view.file_slices import DataFile, FileSlice
 from rli.write.rewrites.clustering import plan_clustering
@@ -352,6 +353,18 @@ def test_sorted_files_have_narrow_ranges(tmp_path: Path) -> None:
     assert done.instant is not None
     table.rollback(done.instant)
     assert rows_of(table.read(kept)) == before
+
+
+def test_slices_without_records_are_left(tmp_path: Path) -> None:
+    """Log files delete all of their records."""
+    options: TableOptions = {"target_file_size": 1024, "small_file_size": 1024, "table_type": "merge_on_read"}
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", **options)
+    table.insert(records(*[(f"k{number}", "x", 1, 1.0) for number in range(5)]))
+    table.insert(records(*[(f"l{number}", "y", 1, -float(number)) for number in range(4)]))
+    table.delete([f"k{number}" for number in range(5)])
+    assert table.cluster(sort_by=["v"]).files_replaced > 0
+    assert table.read().num_rows == 4
+    check_stored(table)
 
 
 def test_partitions_are_sorted_apart(tmp_path: Path) -> None:

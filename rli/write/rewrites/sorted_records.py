@@ -47,7 +47,7 @@ def sorting_of(texts: Sequence[str], schema: pa.Schema) -> tuple[ValueExpression
 def places_of(
     write: WriteContext, sources: Sequence[FileSlice], sorting: Sequence[ValueExpression], targets: int
 ) -> NDArray[np.int32] | None:
-    """In which new file group each record goes, in the order of the sources: shape (records,); None if they are sorted already.
+    """In which new file group each record goes, in the order of the sources: shape (records,); None if they are sorted, or none is left.
 
     Memory is bounded by the values by which the records are sorted.
 
@@ -71,6 +71,8 @@ def places_of(
             parts += [pa.table([one.of_table(batch) for one in sorting], names) for batch in batches]
         rows.append(sum(part.num_rows for part in parts) - sum(rows))
     values = pa.concat_tables(parts)
+    if not values.num_rows:
+        return None
     order = pc.sort_indices(values, sort_keys=[(name, "ascending") for name in names]).to_numpy()
     changes = _changes(values.take(pa.array(order)))
     # The place of the value of each record among all values.
