@@ -1,8 +1,8 @@
 """The records of new partitions of the metadata table, from the folders, footers and keys of its table.
 
 Records are cells, and those of each file group are sorted apart. Memory holds the names of all files, the statistics of
-the files of one partition of the table, the footers of at most 512 files, with 32 MiB of bloom filters, and what
-``CellSorter`` keeps. Tasks of an engine may read footers and keys.
+the files of one partition of the table, the footers of at most 512 files, with 32 MiB of bloom filters if they are no larger than
+those before, and what ``CellSorter`` keeps. Tasks of an engine may read footers and keys.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ _FIRST_FOOTERS: Final = 16
 """Of which size the bloom filters are is known only behind them; one of Hudi has some 430 KB, the largest 45 MB."""
 
 _FILTER_BYTES_AT_ONCE: Final = 32 << 20
+_GROWTH_OF_LOTS: Final = 2
 
 _KEYS_FOLDER: Final = "keys"
 _GROUPS_OF_EXPRESSION: Final = 2
@@ -188,11 +189,12 @@ class InitialRecords:
         """What the base files of the table tell: those of one partition after those of the other, both in order."""
         files = (posixpath.join(path, name) for path in sorted(self._files) for name in self._base_files(path))
         task = partial(_read_footer, self.snapshot.table.storage, self.columns, has_filter=has_filters)
-        count, largest = _FIRST_FOOTERS, 1
+        count, largest = _FIRST_FOOTERS if has_filters else _FOOTERS_AT_ONCE, 1
         while lot := [*islice(files, count)]:
             read = dict((self.tasks or InThreads()).run(task, lot))
             largest = max(largest, *(_bytes_of_filter(records) for records in read.values()))
-            count = min(max(_FILTER_BYTES_AT_ONCE // largest, 1), _FOOTERS_AT_ONCE)
+            # The next files may have larger filters than all before.
+            count = min(max(_FILTER_BYTES_AT_ONCE // largest, 1), _FOOTERS_AT_ONCE, _GROWTH_OF_LOTS * count)
             yield from (read.pop(file) for file in lot)
 
     def _add_from_footers(

@@ -82,26 +82,34 @@ class _Watched:
 def test_births_hold_few_footers_at_once(tmp_path: Path) -> None:
     # A bloom filter, which statistics do without, has more than half of each file.
     tasks = _watched_birth(tmp_path, 600, "column_stats", rows=20_000)
-    assert [len(sizes) for sizes in tasks.sizes] == [16, 512, 73]
+    assert [len(sizes) for sizes in tasks.sizes] == [512, 89]
     assert max(map(max, tasks.sizes)) < 10_000
 
 
 def test_births_hold_few_filters_at_once(tmp_path: Path) -> None:
-    tasks = _watched_birth(tmp_path, 165, "bloom_filters", rows=100_000)
-    assert min(map(min, tasks.sizes)) > 200_000
+    """Also where files with small filters come first."""
+    tasks = _watched_birth(tmp_path, 100, "bloom_filters", rows=200_000, small=20)
+    assert max(map(max, tasks.sizes)) > 400_000
     assert max(map(sum, tasks.sizes)) < 33 << 20
-    assert len(tasks.sizes) == 3
+    assert len(tasks.sizes) == 4
 
 
-def _watched_birth(folder: Path, files: int, partition: str, rows: int) -> _Watched:
-    table = create_table(folder / "t", record_key="id", ordering="ts", index="simple:")
-    table.upsert(pa.table({"id": [f"key{number}" for number in range(rows)], "ts": [1] * rows}))
-    (first,) = Path(table.location).glob("*.parquet")
+def _watched_birth(folder: Path, files: int, partition: str, rows: int, small: int = 0) -> _Watched:
+    """The build of a partition for some base files with as many records; the first ones are small."""
+    table, first = _of_one_file(folder / "t", rows)
+    _, tiny = _of_one_file(folder / "small", 1)
     for number in range(files):
-        (first.parent / f"{UUID(int=number)}{first.name[36:]}").hardlink_to(first)
+        (first.parent / f"{UUID(int=number)}{first.name[36:]}").hardlink_to(tiny if number < small else first)
     tasks = _Watched()
     table.metadata.enable(["files", partition], tasks=tasks)
     return tasks
+
+
+def _of_one_file(folder: Path, rows: int) -> tuple[Table, Path]:
+    table = create_table(folder, record_key="id", ordering="ts", index="simple:")
+    table.upsert(pa.table({"id": [f"key{number}" for number in range(rows)], "ts": [1] * rows}))
+    (file,) = folder.glob("*.parquet")
+    return table, file
 
 
 def test_listed_partitions_stay_as_they_are(table: Table) -> None:
