@@ -128,8 +128,9 @@ def test_turns_keep_the_metadata_table(engine: HudiEngine, tmp_path: Path) -> No
                 _require_same_reads(reader, table, [*expected.values()], number)
     assert {found.partition for found in table.metadata.status().partitions} == {*partitions}
     _require_bounded(table)
-    # Earlier versions clean the metadata table down to 20 commits, and the archives leave fewer.
-    assert by_hudi >= ({Action.COMMIT, Action.CLEAN} if engine.version == NEWEST else {Action.COMMIT})
+    # In CI, too few commits for a clean. Earlier versions clean the metadata table down to 20 commits, and the archives leave fewer.
+    cleans = {Action.CLEAN} if FACTOR > 1 and engine.version == NEWEST else set[Action]()
+    assert by_hudi >= {Action.COMMIT, *cleans}
     table.close()
 
 
