@@ -23,6 +23,7 @@ from rli.coordination.contract import Held, HudiLock
 from rli.errors import ConflictError, CorruptTableError, InstantNotFoundError, LeaseLostError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.lock_settings import is_lock_named
+from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import SyncOptions
@@ -206,4 +207,14 @@ def _still_writable(began_with: TableDefinition) -> TableDefinition:
             f"the table was given a lock that it shares with writers of Hudi during this write: table={table.location}",
             remedy="write again",
         )
+    if _needs_record_index(began_with) and PartitionKind.RECORD_INDEX not in table.properties.metadata_partitions:
+        raise ConflictError(
+            f"the record index was removed from the metadata table during this write: table={table.location}",
+            remedy="write again",
+        )
     return table
+
+
+def _needs_record_index(table: TableDefinition) -> bool:
+    """Whether a write may have put new records into log files because a record index tells writers of Hudi of them."""
+    return table.require_settings().log_inserts and PartitionKind.RECORD_INDEX in table.properties.metadata_partitions

@@ -119,6 +119,21 @@ def test_shared_locks_need_record_index(tmp_path: Path) -> None:
     assert other.insert(records(("b", "x", 1, 1.0))).files_appended == 0
 
 
+def test_writes_notice_removed_record_index(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    table.metadata.enable(["record_index"])
+    table.set_lock("filesystem")
+    table.insert(records(*ROWS))
+    removed = list[str]()
+
+    def remove(step: rli.Step) -> None:
+        if step is rli.Step.WRITTEN and not removed:
+            removed.extend(rli.open_table(table.location).metadata.disable(["record_index"]).removed)
+
+    told = table.insert(records(("new", "x", 1, 1.0)), on_step=remove)
+    assert (removed, told.attempts, told.inserted, told.files_appended) == (["record_index"], 2, 1, 0)
+
+
 def test_locks_wait_for_compaction(tmp_path: Path) -> None:
     """Hudi's SIMPLE and BLOOM indexes do not find records in log files alone; those of other log files are in base files, too."""
     table = create(tmp_path)
