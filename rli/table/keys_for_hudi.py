@@ -23,7 +23,9 @@ def require_keys_under_lock(table: TableDefinition, lock: str) -> None:
     """
     settings, properties = table.require_settings(), table.properties
     changed = properties.changed(lock_changes(properties.raw, lock))
-    if settings.log_inserts and not properties.is_copy_on_write:
+    if properties.is_copy_on_write:
+        return
+    if settings.log_inserts:
         require_log_inserts(changed, settings.index_url, properties.metadata_partitions)
     if lock != NO_LOCK and PartitionKind.RECORD_INDEX not in properties.metadata_partitions:
         _require_no_new_records(Snapshot.now(table), f"lock={lock}")
@@ -35,7 +37,7 @@ def require_keys_without(table: TableDefinition, partitions: Collection[str]) ->
     Raises:
         UnsupportedTableError: writers of Hudi are known, and find keys in log files by one of them alone.
     """
-    if PartitionKind.RECORD_INDEX not in partitions:
+    if table.properties.is_copy_on_write or PartitionKind.RECORD_INDEX not in partitions:
         return
     snapshot = Snapshot.now(table)
     if may_have_hudi_writers(snapshot):
