@@ -15,7 +15,8 @@ from tests.support.hudi_options import newest_only, table_options
 from tests.support.indexings import schedule_indexing
 from tests.support.tables import turn_into_version_9
 
-pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P63")]
+# In CI, tests/table/test_pending_indexings.py has the files that Hudi's indexer writes, without Hudi.
+pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.soak, pytest.mark.invariant("P63")]
 
 _SETTINGS: Final = {
     "hoodie.metadata.enable": "true",

@@ -87,6 +87,7 @@ def test_steps_of_a_table_equal_hudi(engine: HudiEngine, tmp_path: Path) -> None
     assert min(states) not in require_states(path, states)
 
 
+@pytest.mark.soak
 @newest_only
 def test_log_compactions_of_hudi(engine: HudiEngine, tmp_path: Path) -> None:
     """Joined blocks count once. A file group with a pending plan takes log files, and is compacted by nobody else."""
