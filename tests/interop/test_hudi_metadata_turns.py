@@ -128,9 +128,8 @@ def test_turns_keep_the_metadata_table(engine: HudiEngine, tmp_path: Path) -> No
                 _require_same_reads(reader, table, [*expected.values()], number)
     assert {found.partition for found in table.metadata.status().partitions} == {*partitions}
     _require_bounded(table)
-    # In CI, too few commits for a clean. Earlier versions clean the metadata table down to 20 commits, and the archives leave fewer.
-    cleans = {Action.CLEAN} if FACTOR > 1 and engine.version == NEWEST else set[Action]()
-    assert by_hudi >= {Action.COMMIT, *cleans}
+    # Hudi compacts the metadata table. Its clean leaves more commits there than the archives of both sides do.
+    assert Action.COMMIT in by_hudi
     table.close()
 
 
