@@ -41,6 +41,14 @@ BUCKET_STRATEGY: Final = "org.apache.hudi.client.transaction.BucketIndexConcurre
 CLUSTERING_BESIDE_OTHERS: Final = {"hoodie.datasource.write.row.writer.enable": "false"}
 """Otherwise, a clustering of Hudi 0.15 fails while an earlier commit is pending."""
 
+ARCHIVES_AT_ONCE: Final = {
+    "hoodie.cleaner.commits.retained": "18",
+    "hoodie.keep.min.commits": "20",
+    "hoodie.keep.max.commits": "21",
+}
+"""Hudi cleans and archives after nearly every commit what writes of rli build on that are at work or paused. It leaves as many commits as
+complete during one of its own: otherwise the index could not follow (P65)."""
+
 _FILES: Final = ("files",)
 _RECORDS: Final = ("files", "record_index")
 _BUCKETS: Final = Scene(
@@ -73,6 +81,7 @@ SCENES: Final = {
     "old version": Scene(
         hudi=("0.15.0",), lock=_ZOOKEEPER, has_services=True, has_deaths=True, options=CLUSTERING_BESIDE_OTHERS
     ),
+    "archives": Scene(has_services=True, has_deaths=True, options=ARCHIVES_AT_ONCE),
     "merge on read": Scene(has_logs=True, has_services=True, has_deaths=True),
     "version 8": Scene(hudi=("1.0.2",), version=8, has_services=True, has_deaths=True),
     "version 8, spark, zookeeper": Scene(
