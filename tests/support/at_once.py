@@ -210,7 +210,9 @@ class Scene:
             chosen |= {"hoodie.metadata.record.index.enable": "true"}
         if not self.has_services:
             return {**chosen, **_WITHOUT_SERVICES, **self.options}
-        rewrites = _COMPACTION if self.has_logs else {} if self.hudi_index == "BUCKET" else _CLUSTERING
+        # Two writers of Hudi take each other's clusterings for dead, and store records twice.
+        clusters = self.hudi_index != "BUCKET" and engine.version == self.hudi[0]
+        rewrites = _COMPACTION if self.has_logs else _CLUSTERING if clusters else {}
         return {**chosen, **_WITH_SERVICES, **rewrites, **self.options}
 
 
