@@ -11,7 +11,7 @@ from rli.hudi.lock_settings import FILE_EXPIRY, PROVIDER, FileLockSettings, chos
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.timeline.instant import Instant
 from rli.view.file_findings import Commits
-from rli.view.log_inserts import MERGE_NEW_RECORDS, log_of_new_records, may_have_hudi_writers
+from rli.view.log_inserts import MERGE_NEW_RECORDS, ONLY_IN_LOGS, log_of_new_records, may_have_hudi_writers
 from rli.view.snapshot import RECENT_WRITES, Snapshot
 
 _DROPS_METADATA: Final = "hoodie.metadata.auto.delete.partitions"
@@ -82,13 +82,7 @@ def log_insert_findings(snapshot: Snapshot, commits: Commits) -> Iterator[Findin
         told = "new records may be in log files alone: all writers of Hudi need hoodie.index.type=RECORD_INDEX"
         yield Finding("log inserts", Verdict.OK, f"{told}: file={log}")
         return
-    yield Finding(
-        "log inserts",
-        Verdict.WARNING,
-        "new records may be in log files alone, and the SIMPLE and BLOOM indexes of Hudi add their keys a second time: "
-        f"file={log}",
-        MERGE_NEW_RECORDS,
-    )
+    yield Finding("log inserts", Verdict.WARNING, f"{ONLY_IN_LOGS}: file={log}", MERGE_NEW_RECORDS)
 
 
 def _last_of_others(snapshot: Snapshot, last: Instant) -> Finding:

@@ -10,7 +10,7 @@ from rli.hudi.metadata.partitions import PartitionKind
 from rli.table.options import require_log_inserts
 from rli.view.definition import TableDefinition
 from rli.view.file_findings import commits_of
-from rli.view.log_inserts import MERGE_NEW_RECORDS, log_of_new_records, may_have_hudi_writers
+from rli.view.log_inserts import MERGE_NEW_RECORDS, ONLY_IN_LOGS, log_of_new_records, may_have_hudi_writers
 from rli.view.snapshot import Snapshot
 
 
@@ -47,8 +47,4 @@ def require_keys_without(table: TableDefinition, partitions: Collection[str]) ->
 def _require_no_new_records(snapshot: Snapshot, change: str) -> None:
     log = log_of_new_records(snapshot, commits_of(snapshot))
     if log is not None:
-        raise UnsupportedTableError(
-            "new records may be in log files alone, and the SIMPLE and BLOOM indexes of Hudi add their keys a second time: "
-            f"{change} file={log}",
-            remedy=MERGE_NEW_RECORDS,
-        )
+        raise UnsupportedTableError(f"{ONLY_IN_LOGS}: {change} file={log}", remedy=MERGE_NEW_RECORDS)

@@ -10,7 +10,15 @@ from rli.index_urls import is_of_buckets
 from rli.view.file_findings import Commits
 from rli.view.snapshot import Snapshot
 
-MERGE_NEW_RECORDS: Final = "run: rli table-type TABLE --no-log-inserts, then: rli compact TABLE; or enable record_index in the metadata table, and give hoodie.index.type=RECORD_INDEX to all writers of Hudi"
+ONLY_IN_LOGS: Final = (
+    "new records may be in log files alone, and the SIMPLE and BLOOM indexes of Hudi add their keys a second time"
+)
+"""The problem with such records."""
+
+MERGE_NEW_RECORDS: Final = (
+    "run: rli table-type TABLE --no-log-inserts, then: rli compact TABLE; or enable record_index in the metadata table, and give "
+    "hoodie.index.type=RECORD_INDEX to all writers of Hudi"
+)
 """What to do about such records."""
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from rli import CommitResult, Step, Table, open_table
+from tests.support.foreign_archives import archive_before
 from tests.support.index_kinds import ALL_KINDS, MERGE_ON_READ
 from tests.support.interleaving import Intruder, watched_table
 from tests.support.soak import EVERY_POINT, in_ci
@@ -41,14 +42,6 @@ def write_all(table: Table) -> str:
     table.clean(keep_commits=1)
     assert last is not None
     return last
-
-
-def archive_before(location: str, instant: str) -> None:
-    """Remove all instants before that one from the active timeline, as a JVM does whose writer knows of no other."""
-    folder = Path(location, ".hoodie")
-    for file in sorted([*folder.glob("2*.*"), *folder.glob("timeline/2*.*")]):
-        if file.name[: len(instant)] < instant:
-            file.unlink()
 
 
 @pytest.mark.parametrize(

@@ -7,27 +7,12 @@ from pathlib import Path
 import pytest
 
 from rli import IndexNotReadyError, Table, open_table
-from rli.hudi.timeline import archive_log
-from rli.hudi.timeline.instant import WRITE_ACTIONS
-from rli.table.table import opened_table
+from tests.support.foreign_archives import archive_before
 from tests.support.index_kinds import KINDS
 from tests.support.tables import records, rows_of
 from tests.support.unshared_commits import commit_to_bring
 
 pytestmark = pytest.mark.invariant("P65")
-
-
-def archive_before(table: Table, instant: str) -> None:
-    """Move all older writes to the archive, as an engine does that knows of no index."""
-    definition = opened_table(table).definition
-    older = [one for one in definition.load_timeline().completed if one.action in WRITE_ACTIONS and one.time < instant]
-    archived = Path(table.location, definition.timeline_layout.archive_folder)
-    archived.mkdir(exist_ok=True)
-    entries = [archive_log.entry(one.time, one.action, "COMPLETED", None) for one in older]
-    (archived / archive_log.next_file_name(None)).write_bytes(archive_log.to_log_file(entries))
-    for one in older:
-        for file in Path(table.location, ".hoodie").glob(f"{one.time}.*"):
-            file.unlink()
 
 
 @pytest.fixture
@@ -48,7 +33,7 @@ def test_unknown_archived_commit_is_told(table: Table) -> None:
     bring = commit_to_bring(table, records(("new", "y", 2, 2.0)))
     last = commits(table)
     bring()
-    archive_before(table, last)
+    archive_before(table.location, last)
     with open_table(table.location) as other:
         for verb in (
             other.sync_index,
@@ -66,7 +51,7 @@ def test_unknown_archived_commit_is_told(table: Table) -> None:
 def test_slow_commit_may_become_oldest(table: Table) -> None:
     bring = commit_to_bring(table, records(("new", "y", 2, 2.0)))
     last = commits(table)
-    archive_before(table, last)
+    archive_before(table.location, last)
     bring()
     with open_table(table.location) as other:
         assert other.upsert(records(("new", "y", 9, 9.0))).updated == 1
@@ -77,7 +62,7 @@ def test_followed_commits_may_be_archived(table: Table) -> None:
     bring = commit_to_bring(table, records(("new", "y", 2, 2.0)))
     bring()
     last = commits(table)
-    archive_before(table, last)
+    archive_before(table.location, last)
     for handle in (table, open_table(table.location)):
         handle.upsert(records(("new", "y", 9, 9.0)))
         assert handle.verify_index(deep=True).agrees

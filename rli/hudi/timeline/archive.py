@@ -80,10 +80,9 @@ class Archive:
         """As ``writes_since``, of layout 1; None if a file is gone by now."""
         found: set[str] = set()
         for name in self._newest_log_files():
-            content = self.storage.read_bytes(self._path(name))
-            if content is None:
+            entries = self._entries_of(name)
+            if entries is None:
                 return None
-            entries = archive_log.completed_entries(content, self._path(name))
             found |= _writes_in(entries, time)
             # Older files hold older writes.
             if max(_writes_in(entries), default=time) < time:
@@ -109,7 +108,7 @@ class Archive:
                 return None
             return ArchiveFile(self._path(archive_history.file_name(added)), archive_history.to_parquet(added))
         newest = self._newest_log_file()
-        known = set() if newest is None else self._entries_of(newest)
+        known = (None if newest is None else self._entries_of(newest)) or set[tuple[str, str]]()
         entries = [
             archive_log.entry(state.time, state.action, state.state.name, self._metadata(state))
             for states in files
@@ -144,8 +143,10 @@ class Archive:
     def _newest_log_files(self) -> list[str]:
         return archive_log.newest_files(file.name for file in self.storage.list_files(self.layout.archive_folder))
 
-    def _entries_of(self, name: str) -> set[tuple[str, str]]:
-        return archive_log.completed_entries(self.storage.read_bytes(self._path(name)) or b"", self._path(name))
+    def _entries_of(self, name: str) -> set[tuple[str, str]] | None:
+        """Times and actions of the completed instants in a log file; None if it is gone by now."""
+        content = self.storage.read_bytes(self._path(name))
+        return None if content is None else archive_log.completed_entries(content, self._path(name))
 
     def _path(self, name: str) -> str:
         return f"{self.layout.archive_folder}/{name}"

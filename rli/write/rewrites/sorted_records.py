@@ -19,7 +19,6 @@ from rli.view.file_slices import FileSlice
 _REACH: Final = 0.5
 """Of a file: for so far a cut is moved, so that no value is in two files."""
 
-
 _MOST_FOR_EACH: Final = 2
 """New files for each source, above which sources are too large to be left as they are."""
 
@@ -104,9 +103,7 @@ def _numbers(rows: int, changes: NDArray[np.int64], targets: int) -> NDArray[np.
 
 
 def _changes(ordered: pa.Table) -> NDArray[np.int64]:
-    """Where another value begins than that of the record before."""
-    if not ordered.num_rows:
-        return np.empty(0, np.int64)
+    """Where another value begins than that of the record before; there is one record at least."""
     before, behind = ordered.slice(0, ordered.num_rows - 1), ordered.slice(1)
     differs = np.zeros(len(behind), dtype=bool)
     for name in ordered.column_names:

@@ -198,36 +198,43 @@ def _bring(snapshot: Snapshot, index: StoredEntries, record: LogRecord, change: 
     # Writers of Hudi may store a key twice in one file group. A store takes each key once.
     went = before.filter(pc.invert(pc.is_in(before, value_set=after))).unique()
     index.apply(LocationUpdate.removing(went, change.group.partition_path), log, record.first_sequence)
-    came = after.filter(pc.invert(pc.is_in(after, value_set=before)))
+    came = after.filter(pc.invert(pc.is_in(after, value_set=before))).value_counts()
     if change.after is None or not len(came):
         return
     _tell_repeats(snapshot, index, record, change.group, came)
     # A commit that wrote a log file is not the one that wrote the base file below it.
     times = record.located_at
     position = times.index(change.after.instant, 1) if change.after.instant in times[1:] else len(times) - 1
-    index.apply(LocationUpdate.placing(came.unique(), change.group), log, record.first_sequence + position)
+    index.apply(LocationUpdate.placing(came.field("values"), change.group), log, record.first_sequence + position)
 
 
 def _tell_repeats(
-    snapshot: Snapshot, index: StoredEntries, record: LogRecord, group: FileGroupId, came: pa.Array
+    snapshot: Snapshot, index: StoredEntries, record: LogRecord, group: FileGroupId, came: pa.StructArray
 ) -> None:
     """Log keys that came into a file group more than once, or that another live file group holds, too.
 
     Writers of Hudi compare file groups, so two of them may insert one key at the same moment, or one of them and rli. Hudi's inserts
     store what they are given, repeated keys as well.
+
+    Args:
+        snapshot: of the table.
+        index: of the table.
+        record: that is applied.
+        group: the file group.
+        came: the keys, each once, with ``counts`` of the records that the file group holds of each.
     """
-    counted = came.value_counts()
-    came, held = counted.field("values"), [counted.field("values").filter(pc.greater(counted.field("counts"), 1))]
-    entries = index.get(index.codec.stored_keys_in(group.partition_path, came))
+    keys, counts = came.field("values"), came.field("counts")
+    held = [keys.filter(pc.greater(counts, 1))]
+    entries = index.get(index.codec.stored_keys_in(group.partition_path, keys))
     older = codec.is_live(entries) & (codec.sequences(entries) < record.first_sequence)
-    known = index.locations(came.filter(pa.array(older)), entries[older])
+    known = index.locations(keys.filter(pa.array(older)), entries[older])
     sought = known.column("record_key")
     places = (known.column(name).to_pylist() for name in ("partition_path", "file_id"))
     for place in sorted({FileGroupId(*place) for place in zip(*places, strict=True)} - {group}):
         # A key that moved has left its former file group.
         file_slice = snapshot.slices.get(place)
         if file_slice is not None:
-            held += (keys.filter(pc.is_in(keys, value_set=sought)) for keys in snapshot.record_keys(file_slice))
+            held += (some.filter(pc.is_in(some, value_set=sought)) for some in snapshot.record_keys(file_slice))
     repeated = pa.concat_arrays(held).unique()
     if len(repeated):
         events.SYNC_REPEATED.log(

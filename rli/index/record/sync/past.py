@@ -75,17 +75,10 @@ def log_and_timeline(
 def _require_known_past(table: TableDefinition, timeline: Timeline, index: StoredEntries, log: LogState) -> None:
     """Raise ``IndexNotReadyError`` if index and table have no past in common that reaches to the active timeline."""
     beginning = followed_beginning(index)
-    if beginning is not None:
+    if beginning is None:
+        _require_oldest_known(table, timeline, index, log)
+    else:
         require_archived_known(table, timeline, beginning, index, log)
-    # An index of an earlier version has noted nothing. If it knows the oldest commit that is left, it has most likely followed
-    # those that have left.
-    oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
-    if beginning is None and oldest is not None and oldest not in log.instants and table.has_archive():
-        raise IndexNotReadyError(
-            f"commits that the index may not have followed have left the active timeline: table={table.location} "
-            f"index={index.url} oldest={oldest}",
-            remedy=f"build the index again: {index.rebuilding}",
-        )
     # The last one is enough: records are registered in the order of the timeline, so index and table share the past up
     # to it.
     followed = log.last_of(FOLLOWED)
@@ -103,4 +96,18 @@ def _require_known_past(table: TableDefinition, timeline: Timeline, index: Store
                 "if the power went off, write to the table: that undoes the commit in the index, too. If the table was "
                 f"restored, build the index again: {index.rebuilding}"
             ),
+        )
+
+
+def _require_oldest_known(table: TableDefinition, timeline: Timeline, index: StoredEntries, log: LogState) -> None:
+    """Pass an index of an earlier version, which has noted nothing, if it knows the oldest commit that is left.
+
+    Then it has most likely followed those that have left.
+    """
+    oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
+    if oldest is not None and oldest not in log.instants and table.has_archive():
+        raise IndexNotReadyError(
+            f"commits that the index may not have followed have left the active timeline: table={table.location} "
+            f"index={index.url} oldest={oldest}",
+            remedy=f"build the index again: {index.rebuilding}",
         )
