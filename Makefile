@@ -55,8 +55,8 @@ demo: $(VENV)/.runtime ## Run the quick start: real data, upserts, moves, look-u
 	@$(BIN)/rli demo
 
 # Files side by side, the tests of a file one after the other, and those that share a slow server (tests/support/sharing.py).
-# Four processes for two cores: tests of servers, leases and kills wait for half of their time.
-IN_PARALLEL := -n 4 --dist loadfile
+# Five processes for two cores: tests of servers, leases and kills wait for half of their time.
+IN_PARALLEL := -n 5 --dist loadfile
 
 # These only compute.
 QUICK_TESTS := -n 2 --dist loadfile -m "not spark and not hudi and not docker and not crash and not slow" \
@@ -66,6 +66,8 @@ QUICK_TESTS := -n 2 --dist loadfile -m "not spark and not hudi and not docker an
 .PHONY: prepared
 prepared: $(VENV)/.dev $(VENV_SPARK4)/.done ## Make the environments and images of the tests, fetch Hudi, archive Spark's classes
 	$(BIN)/python -m tests.support.prepared
+	@# Rewrites the asserts of all tests. Without it, each process of pytest does that at its start.
+	$(BIN)/python -m pytest --collect-only --quiet >/dev/null
 	$(BIN)/python -m tests.support.spark_classes
 	$(VENV_SPARK4)/bin/python -m tests.support.spark_classes
 
@@ -77,11 +79,15 @@ test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, and th
 spark35-lane: $(VENV)/.dev
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
+# The folders with tests of Spark and without Hudi: other folders would be collected for nothing.
+SPARK4_TESTS := tests/crash tests/docs tests/spark
+
 # One process and one JVM, for what the others leave idle. It shows its output when it has ended: two at once are hard to read.
 .PHONY: spark4-lane
 spark4-lane: $(VENV_SPARK4)/.done
 	@log=$$(mktemp); ended=0; $(VENV_SPARK4)/bin/python -m pytest \
-		-m "spark and not hudi and not one_spark and (not crash or every_spark)" $(PYTEST_ARGS) >$$log 2>&1 || ended=$$?; \
+		-m "spark and not hudi and not one_spark and (not crash or every_spark)" $(or $(PYTEST_ARGS),$(SPARK4_TESTS)) \
+		>$$log 2>&1 || ended=$$?; \
 		echo "PySpark 4:"; cat $$log; rm $$log; exit $$ended
 
 .PHONY: unit
