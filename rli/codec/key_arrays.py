@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.arrow_arrays import one_array
 from rli.arrow_tables import decoded
 from rli.errors import InvalidInputError, InvalidKeyError
 
@@ -36,7 +37,7 @@ def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.
             remedy="pass a list of strings or an Arrow array",
         ) from error
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+        array = one_array(array)
     if pa.types.is_dictionary(array.type):
         array = decoded(array)
     if not is_string(array.type):

@@ -9,7 +9,7 @@ would bring the record of the base file back, in all readers (``rli.view.merging
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
@@ -40,6 +40,10 @@ from rli.view.slice_readers import SliceReaders
 _ADDS: Final = work_rows.told_apart([Change.INSERT, Change.MOVE_IN])
 _AS_INT: Final = (pa.int8(), pa.int16())
 _BITS_OF_TOKEN: Final = 0x7FFFFFFF
+
+_MOST_BYTES_OF_BLOCK: Final = 64 << 20
+"""Of the records of a block in memory, unless a single record has more: readers of all engines may hold a block as a whole."""
+
 _ORDERINGS_OF_DELETES: Final = (
     pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.binary(), pa.string(),
 )  # fmt: skip
@@ -188,7 +192,7 @@ class LogAppending:
         return own, AppendedTo(base_file, (*map(str, earlier), str(own)))
 
     def content(self, instant: str, group: FileGroupId, written: pa.Table, removed: pa.Table) -> bytes:
-        """The content of a log file: a block of records, and a block of deletes, as far as there are any.
+        """The content of a log file: blocks of records, and a block of deletes, as far as there are any.
 
         Args:
             instant: of the commit.
@@ -202,16 +206,24 @@ class LogAppending:
             constants = {PARTITION_PATH: group.partition_path, FILE_NAME: group.file_id}
             for name, value in constants.items():
                 written = written.append_column(name, pa.repeat(pa.scalar(value, pa.string()), written.num_rows))
-            batches = conform(written.select(columns.names), columns).combine_chunks().to_batches()
-            if self.log_format == "avro":
-                blocks.append(avro_block(instant, batches, self.schema))
-            else:
-                blocks.append(parquet_block(instant, batches, self.schema, self.compression))
+            for part in _parts_of(conform(written.select(columns.names), columns)):
+                batches = part.combine_chunks().to_batches()
+                if self.log_format == "avro":
+                    blocks.append(avro_block(instant, batches, self.schema))
+                else:
+                    blocks.append(parquet_block(instant, batches, self.schema, self.compression))
         if removed.num_rows:
             keys = removed.column(RECORD_KEY).combine_chunks()
             ordering = None if self.ordering is None else _of_deletes(removed.column(self.ordering).combine_chunks())
             blocks.append(delete_block(instant, deletes(keys, group.partition_path, ordering), self.schema))
         return b"".join(blocks)
+
+
+def _parts_of(records: pa.Table) -> Iterator[pa.Table]:
+    """Records in their order, in parts for a block each."""
+    step = max(1, records.num_rows * _MOST_BYTES_OF_BLOCK // max(1, records.nbytes))
+    for start in range(0, records.num_rows, step):
+        yield records.slice(start, step)
 
 
 def _of_deletes(values: pa.Array) -> pa.Array | None:

@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.arrow_arrays import one_array
 from rli.codec.key_arrays import is_string
 from rli.errors import InvalidKeyError, SchemaError
 
@@ -156,9 +157,7 @@ def _strings(records: pa.Table, name: str, role: str) -> pa.Array:
             remedy="use a string, a whole number, a boolean, a date or a decimal, or cast it to string",
         )
     text = column.cast(pa.string())
-    if isinstance(text, pa.ChunkedArray):
-        return text.combine_chunks() if text.num_chunks != 1 else text.chunk(0)
-    return text
+    return one_array(text) if isinstance(text, pa.ChunkedArray) else text
 
 
 def is_key_type(kind: pa.DataType) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from rli.arrow_arrays import one_array
 from rli.errors import UnsupportedTableError
 from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import RECORD_KEY
@@ -72,7 +73,7 @@ class KeyColumns:
         """The record keys (string array, shape (n,)) of a batch with these columns."""
         if self.generator is not None:
             return self.generator.record_keys(batch)
-        return batch.column(0).combine_chunks()
+        return one_array(batch.column(0))
 
 
 def _copies_of_keys(properties: TableProperties, stored: pa.Schema) -> frozenset[str]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import rli
 from rli import Table, TableType, create_table
+from rli.hudi.log_file.avro_block import avro_records
+from rli.hudi.log_file.parquet_block import parquet_records
+from tests.support.log_blocks import blocks_of
 from tests.support.tables import by_key, check_stored, records, turn_into_foreign_commit, turn_into_version_9
 
 ROWS = [(f"k{number}", "x", 10, float(number)) for number in range(6)]
@@ -81,6 +85,25 @@ def test_services_know_new_records(table: Table, tmp_path: Path) -> None:
     table.bootstrap_index()
     check_stored(table)
     assert rli.open_table(table.location).get([*expected]).num_rows == 4
+
+
+@pytest.mark.parametrize("log_format", ["parquet", "avro"])
+def test_bulk_inserts_share_out_blocks(log_format: str, tmp_path: Path) -> None:
+    """Behind a tiny first insert, a large one fills the small file group: no reader holds all of it at once."""
+    table = create(tmp_path, log_format=log_format)
+    table.insert(records(ROWS[0]).append_column("text", pa.array(["first"])))
+    many = [(f"many{number}", "x", 1, float(number)) for number in range(130)]
+    text = pa.repeat("x" * (1 << 20), len(many))
+    assert table.insert(records(*many).append_column("text", text)).files_appended == 1
+    (log,) = Path(table.location).glob("x/.*.log.*")
+    decode = avro_records if log_format == "avro" else parquet_records
+    sizes = [sum(batch.nbytes for batch in decode(block)) for block in blocks_of(log.read_bytes())]
+    assert len(sizes) == 3
+    assert max(sizes) < 68 << 20
+    before = pa.total_allocated_bytes()
+    held = [pa.total_allocated_bytes() - before for _ in table.scan(["text"]).to_batches()]
+    assert max(held) < 140 << 20
+    assert table.read(["id"]).num_rows == 131
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from rli.byte_cache import ByteCache
 
 _BYTES_OF_BLOCKS: Final = 64 << 20
 _BYTES_OF_SLICES: Final = 32 << 20
+_BYTES_OF_RECORDS: Final = 64 << 20
 _BYTES_BESIDE: Final = 512
 """Bytes of an entry's key and of its place among the others."""
 
@@ -93,8 +94,8 @@ class MergedRows:
         return kept
 
 
-def _bytes_of(value: Changes | MergedRows) -> int:
-    return value.nbytes + _BYTES_BESIDE
+def _bytes_of(value: Changes | MergedRows | pa.ChunkedArray) -> int:
+    return int(value.nbytes) + _BYTES_BESIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +105,12 @@ class KnownMerges:
     Attributes:
         blocks: the changes of each block.
         slices: the records of each slice.
+        added: the records of log files that count, of each slice, by columns.
     """
 
     blocks: ByteCache[Changes] = field(default_factory=lambda: ByteCache(_BYTES_OF_BLOCKS, _bytes_of))
     slices: ByteCache[MergedRows] = field(default_factory=lambda: ByteCache(_BYTES_OF_SLICES, _bytes_of))
+    added: ByteCache[pa.ChunkedArray] = field(default_factory=lambda: ByteCache(_BYTES_OF_RECORDS, _bytes_of))
 
 
 OF_PROCESS: Final = KnownMerges()

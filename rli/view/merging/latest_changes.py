@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rli.arrow_arrays import one_array
 from rli.view.merging.ordering import ranks
 
 KEY: Final = "key"
@@ -73,14 +74,14 @@ class LatestChanges:
 
     def _last(self, every: pa.Table) -> NDArray[np.intp]:
         """Rows of the changes that count."""
-        codes = every[KEY].combine_chunks().dictionary_encode().indices.to_numpy()
+        codes = one_array(every[KEY]).dictionary_encode().indices.to_numpy()
         rows = np.arange(len(codes))
         if not self._is_ordered:
             return _last_rows(codes, rows)
         always = every[ALWAYS].to_numpy()
         if always.any():
             rows = rows[_counting(codes, always, every[OF_RECORDS].to_numpy())]
-        order = np.lexsort((ranks(every[ORDERING].combine_chunks())[rows], ~always[rows], codes[rows]))
+        order = np.lexsort((ranks(one_array(every[ORDERING]))[rows], ~always[rows], codes[rows]))
         rows = rows[order]
         return rows[np.flatnonzero(np.append(np.diff(codes[rows]) != 0, True))] if len(rows) else rows
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rli.arrow_arrays import one_array
 from rli.errors import UnsupportedTableError
 from rli.hudi.log_file.avro_block import avro_records
 from rli.hudi.log_file.delete_records import ORDERING, RECORD_KEY, deleted_records
@@ -85,7 +86,7 @@ class LogRecords:
             for batch in map(self._fitting, self._read(one, lambda _: self.schema.names)) if held is None else held:
                 some = inside[np.searchsorted(inside, start) : np.searchsorted(inside, start + batch.num_rows)]
                 if len(some):
-                    yield batch.take(pa.array(some - start))
+                    yield batch if len(some) == batch.num_rows else batch.take(pa.array(some - start))
                 start += batch.num_rows
 
     def _changes_of(self, number: int, one: DataBlock) -> Changes:
@@ -144,11 +145,11 @@ class LogRecords:
         positions = np.arange(position, position + batch.num_rows)
         is_deleted = np.zeros(batch.num_rows, np.bool_)
         if IS_DELETED in batch.column_names:
-            is_deleted = pc.fill_null(batch[IS_DELETED].combine_chunks(), False).to_numpy(zero_copy_only=False)
+            is_deleted = pc.fill_null(one_array(batch[IS_DELETED]), False).to_numpy(zero_copy_only=False)
             positions = np.where(is_deleted, NO_RECORD, positions)
         if self.ordering is None:
             return changes(keys, pa.nulls(batch.num_rows), np.zeros_like(is_deleted), positions, of_records=True)
-        values = conform(batch, pa.schema([self.ordering]))[0].combine_chunks()
+        values = one_array(conform(batch, pa.schema([self.ordering]))[0])
         require_known(values.filter(pa.array(~is_deleted)))
         return changes(keys, comparable(values), is_deleted & _always(values), positions, of_records=True)
 
@@ -164,9 +165,7 @@ class LogRecords:
             # The 0 does not fit an ordering column of another type than a number.
             values = pa.nulls(len(values), self.ordering.type)
         fitting = conform(pa.table([values], names=[self.ordering.name]), pa.schema([self.ordering]))
-        return changes(
-            deleted[RECORD_KEY], comparable(fitting[0].combine_chunks()), always, positions, of_records=False
-        )
+        return changes(deleted[RECORD_KEY], comparable(one_array(fitting[0])), always, positions, of_records=False)
 
 
 def _moved(rows: pa.Table, records: int) -> pa.Table:

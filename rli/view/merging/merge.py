@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rli.arrow_arrays import one_array
 from rli.view.merging.latest_changes import ALWAYS, KEY, NO_RECORD, ORDERING, POSITION, LatestChanges
 from rli.view.merging.log_records import LogRecords
 from rli.view.merging.ordering import comparable, comparable_type, is_at_least, require_known
@@ -36,7 +37,7 @@ class Merge:
     def __post_init__(self) -> None:
         self._met = np.zeros(self.latest.num_rows, np.bool_)
         self._lost = np.zeros(self.latest.num_rows, np.bool_)
-        self._keys = self.latest[KEY].combine_chunks()
+        self._keys = one_array(self.latest[KEY])
 
     @classmethod
     def of(cls, logs: LogRecords, record_keys: pa.Array | None) -> Merge:
@@ -78,7 +79,7 @@ class Merge:
         always = changes[ALWAYS].to_numpy()
         stored = ordering.take(pa.array(rows))
         require_known(stored.filter(pa.array(~always)))
-        wins = is_at_least(changes[ORDERING].combine_chunks(), comparable(stored)) | always
+        wins = is_at_least(one_array(changes[ORDERING]), comparable(stored)) | always
         kept[rows[wins]] = False
         self._lost[numbers[~wins]] = True
         return kept

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rli.arrow_arrays import one_array
 from rli.errors import CorruptTableError
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.bloom_filter import BloomFilter
@@ -29,6 +31,9 @@ from rli.view.merging.rules import MergeRules
 
 _MOST_TOGETHER: Final = 32 << 20
 """Bytes of the base file's records that are merged at once."""
+
+_MOST_KEPT: Final = 16 << 20
+"""Bytes of the records of a slice's log files that are kept in memory for later reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +173,25 @@ class MergedReader:
             kept = known.kept(start, batch.num_rows)
             yield batch if kept is None else batch.filter(pa.array(kept))
             start += batch.num_rows
-        yield from self._logs(schema, records=known.records).take(known.added)
+        yield from self._added(self._logs(schema, records=known.records), known)
+
+    def _added(self, logs: LogRecords, merged: MergedRows) -> Iterator[pa.Table]:
+        """The records of log files that a merge gives; keeps few of them for later reads, which decode no blocks then."""
+        kept = self._table.known.added
+        names = [(self._identity, field.name, field.type) for field in logs.schema]
+        columns = [kept.get(name) for name in names]
+        if columns and all(column is not None for column in columns):
+            yield pa.table(columns, schema=logs.schema)
+            return
+        read, size = [logs.schema.empty_table()], 0
+        for batch in logs.take(merged.added):
+            yield batch
+            size += batch.nbytes
+            if size <= _MOST_KEPT:
+                read.append(batch)
+        if size <= _MOST_KEPT:
+            for name, column in zip(names, pa.concat_tables(read).combine_chunks().columns, strict=True):
+                kept.keep(name, column)
 
     def _merged(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """As ``batches``, of a slice that is merged for the first time."""
@@ -187,7 +210,7 @@ class MergedReader:
         found = MergedRows(np.concatenate(gone), merge.added(), logs.records)
         self._rows = found
         self._table.known.slices.keep(self._identity, found)
-        yield from logs.take(found.added)
+        yield from self._added(logs, found)
 
     def _merged_rows(self) -> MergedRows:
         """The records that the merge gives. Reads the keys, unless an earlier merge is known."""
@@ -199,7 +222,7 @@ class MergedReader:
     def _known_rows(self) -> MergedRows | None:
         return self._table.known.slices.get(self._identity) if self._rows is None else self._rows
 
-    @property
+    @cached_property
     def _identity(self) -> Hashable:
         """Identifies the slice, and the ordering column by which its records are merged."""
         base = None if self._slice.base is None else (self._slice.base.path, self._slice.base.size)
@@ -252,7 +275,7 @@ class MergedReader:
 
     def _ordering_of(self, batch: pa.Table) -> pa.Array | None:
         ordering = self._table.ordering
-        return None if ordering is None else batch[ordering.name].combine_chunks()
+        return None if ordering is None else one_array(batch[ordering.name])
 
 
 def _whole(file: DataFile, source: pa.NativeFile) -> DataFile:

@@ -206,14 +206,16 @@ def test_merge_equals_a_plain_model(
     tmp_path_factory: pytest.TempPathFactory, given_slice: Slice, sought: list[str]
 ) -> None:
     model, folder, known = expected(given_slice), tmp_path_factory.mktemp("slice"), KnownMerges()
-    # The second reader knows the blocks, the third one the whole merge.
+    # The second reader knows the blocks, the third one the whole merge and the records of log files.
     for begins_with_keys in (True, False, False):
         with reader_of(folder, given_slice, known) as reader:
             if begins_with_keys:
                 require_keys(reader, sought, model)
                 continue
+            values = reader.read_columns(pa.schema([SCHEMA.field("value")]))
             read = list(reader.batches(SCHEMA))
             assert found_in(read) == model
+            assert values == pa.concat_tables([SCHEMA.empty_table(), *read]).select(["value"])
             assert reader.rows == len(model)
             require_keys(reader, sought, model)
             some = np.arange(0, len(model), 2)
