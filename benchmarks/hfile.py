@@ -61,8 +61,9 @@ def _entries(folder: Path, count: int) -> list[Outcome]:
         groups = groups_of(keys, _GROUPS)
         for number, path in enumerate(paths):
             rows = np.flatnonzero(groups == number)
-            rows = rows[order_of(keys.take(pa.array(rows)))]
-            _write(path, location_cells(keys.take(pa.array(rows)), locations, chosen[rows]), Codec.GZIP)
+            own = keys.take(pa.array(rows))
+            order = order_of(own)
+            _write(path, location_cells(own.take(pa.array(order)), locations, chosen[rows[order]]), Codec.GZIP)
 
     def read() -> pa.Table:
         return pa.Table.from_batches((located_keys(cells) for path in paths for cells in _read(path)), schema=LOCATED)

@@ -34,7 +34,7 @@ _SIZES: Final = {
 _PARTITIONS: Final = 8
 _ROUNDS: Final = 5
 _ROW_GROUPS: Final = 8
-_LOADED_AT_A_TIME: Final = 1_000_000
+_LOADED_AT_A_TIME: Final = 5_000_000
 _GOAL: Final = 1.3
 
 _Write = Callable[[rli.Table, Path], object]

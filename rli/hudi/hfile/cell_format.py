@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from rli.errors import CorruptTableError
 from rli.hudi.hfile.cells import CELLS
 from rli.hudi.hfile.encoding import damaged
+from rli.hudi.hfile.words import words
 
 LONGEST_KEY: Final = 2**15 - 1
 """Bytes of a row."""
@@ -31,6 +32,8 @@ _HEAD: Final = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _ROW: Final = struct.Struct(">h")
 _LENGTHS: Final = struct.Struct(">ii")
 _TAIL: Final = b"\0\x7f" + b"\xff" * 7 + b"\x04"
+_TAIL_START: Final = int.from_bytes(_TAIL[:8], "big")
+_TAIL_END: Final = int.from_bytes(_TAIL[-8:], "big")
 _END: Final = b"\0"
 _AROUND_ROW: Final = 2 + len(_TAIL)
 _AROUND_CELL: Final = _LENGTHS.size + len(_END)
@@ -198,18 +201,19 @@ def _lengths(column: pa.Array) -> _Places:
 
 def _number(content: NDArray[np.uint8], places: _Places, size: int) -> _Places:
     """Big-endian numbers without sign; each place must be at least ``size`` bytes before the end."""
-    number = content[places].astype(np.int64)
-    for offset in range(1, size):
-        number = number << 8 | content[places + offset]
-    return number
+    return words(content, size)[places].astype(np.int64)
 
 
 def _tails(content: NDArray[np.uint8]) -> _Places:
     """Places of all that looks like what stands between row and value."""
     places = np.flatnonzero(content[1 : 1 + max(len(content) - len(_TAIL), 0)] == _TAIL[1])
-    for offset, byte in enumerate(_TAIL):
-        places = places[content[places + offset] == byte]
-    return places
+    return places[_are_tails(content, places)]
+
+
+def _are_tails(content: NDArray[np.uint8], places: _Places) -> NDArray[np.bool_]:
+    """Whether what stands between row and value is at each place; it must be at least so many bytes before the end."""
+    octets = words(content, 8)
+    return (octets[places] == _TAIL_START) & (octets[places + len(_TAIL) - 8] == _TAIL_END)
 
 
 def _guessed(content: NDArray[np.uint8]) -> _Places | None:
@@ -261,5 +265,4 @@ def _is_chain(content: NDArray[np.uint8], starts: _Places) -> bool:
     if ends[-1] != len(content) or np.any(ends[:-1] != starts[1:]) or np.any(keys != rows + _AROUND_ROW):
         return False
     tails = starts + _HEAD.itemsize + rows
-    fixed = all(np.all(content[tails + offset] == byte) for offset, byte in enumerate(_TAIL))
-    return bool(fixed and np.all(content[ends - 1] == 0) and np.all(rows <= LONGEST_KEY))
+    return bool(np.all(_are_tails(content, tails)) and np.all(content[ends - 1] == 0) and np.all(rows <= LONGEST_KEY))

@@ -11,9 +11,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.errors import InvalidInputError
+from rli.hudi.hfile.words import words
 
 _WORD: Final = 8
 """Bytes of a key that are compared as one number."""
+
+_KEPT: Final = np.array([(1 << 64) - (1 << 8 * (_WORD - length)) for length in range(_WORD + 1)], np.uint64)
+"""Of a word: the bits of a key that has so many bytes left."""
 
 _FEW: Final = 2_048
 """Keys that pyarrow sorts in less time than arrays of numbers are made of them."""
@@ -42,10 +46,10 @@ def order_of(keys: pa.Array) -> NDArray[np.intp]:
         return np.arange(len(keys))
     # The greatest goes on where the least ends.
     differing = (place for place, (one, other) in enumerate(zip(least, greatest, strict=False)) if one != other)
-    words = _words(keys, next(differing, len(least)))
-    order = np.argsort(words)
-    words = words[order]
-    is_equal = np.concatenate([[False], words[1:] == words[:-1], [False]])
+    numbers = _numbers(keys, next(differing, len(least)))
+    order = np.argsort(numbers)
+    numbers = numbers[order]
+    is_equal = np.concatenate([[False], numbers[1:] == numbers[:-1], [False]])
     tied = np.flatnonzero(is_equal[1:] | is_equal[:-1])
     if len(tied):
         rows = np.sort(order[tied])
@@ -57,18 +61,14 @@ def _compared(keys: pa.Array) -> NDArray[np.intp]:
     return pc.array_sort_indices(keys).to_numpy().astype(np.intp)
 
 
-def _words(keys: pa.Array, skipped: int) -> NDArray[np.uint64]:
+def _numbers(keys: pa.Array, skipped: int) -> NDArray[np.uint64]:
     """Bytes of each key behind some that are skipped, as a number; zeros stand for those that are missing."""
     _, offsets_buffer, data = keys.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32, len(keys) + 1, offset=4 * keys.offset).astype(np.int64)
-    octets = np.frombuffer(data, np.uint8)
-    starts = offsets[:-1] + skipped
-    words = np.zeros(len(keys), np.uint64)
-    for place in range(_WORD):
-        at = starts + place
-        found = octets[np.minimum(at, len(octets) - 1)] * (at < offsets[1:])
-        words = words << np.uint64(8) | found
-    return words
+    start = offsets[0]
+    octets = np.frombuffer(data, np.uint8)[start : offsets[-1]]
+    found = words(np.append(octets, np.zeros(_WORD, np.uint8)), _WORD)[offsets[:-1] + skipped - start].astype(np.uint64)
+    return found & _KEPT[np.minimum(np.diff(offsets) - skipped, _WORD)]
 
 
 def check_order(keys: pa.Array, before: bytes | None = None, starts: Sequence[int] = ()) -> None:
