@@ -4,7 +4,8 @@ Readers leave out a file by its statistics, and keep a file without any. So a co
 its Parquet footer leaves a doubt:
 
 - the number of nulls is unknown in a row group, or its bounds are,
-- a floating-point column holds NaN, which Parquet's bounds pass over while Spark takes it for the greatest value,
+- a floating-point column holds NaN, which Parquet's bounds pass over while Spark takes it for the greatest value; one within a
+  structure may, because nobody looks,
 - a date or time lies before 1582-10-15 in a file whose writer counted such days by another calendar,
 - the bounds have no exact form in the metadata table.
 """
@@ -30,7 +31,7 @@ from rli.hudi.file_names import BaseFileName
 from rli.hudi.footer_bounds import FooterBounds, leaf_places
 from rli.hudi.metadata.records import Bound, ColumnStatistics, StoredBloomFilter
 from rli.hudi.metadata.statistic_values import StatisticsVersion, bound_form, plain_values, value_type_of
-from rli.metadata_table.indexed_columns import IndexedColumns
+from rli.metadata_table.indexed_columns import IndexedColumns, leaf_of
 from rli.storage import Storage
 
 _GREGORIAN_START: Final = int(datetime(1582, 10, 15, tzinfo=UTC).timestamp())
@@ -73,7 +74,7 @@ def records_of_base_files(
     Args:
         storage: of the table.
         files: path of each base file in the table → where it is now: a commit brings it to its path at its end.
-        columns: those with statistics; columns that a file lacks, and nested ones, have none.
+        columns: those with statistics, those within structures as "column.field"; columns that a file lacks, lists and maps have none.
 
     Raises:
         CorruptTableError: a file is missing or damaged, or has no name of a base file.
@@ -139,14 +140,14 @@ def _statistics(run: Sequence[_Footer], columns: IndexedColumns) -> list[dict[st
     schema = run[0].metadata.schema.to_arrow_schema().remove_metadata()
     bounds = FooterBounds([footer.metadata for footer in run], schema)
     places, version = leaf_places(schema), columns.version
-    positions = [places[(column,)][0] for column in columns.names if (column,) in places]
-    counts = [_counts(footer, positions) for footer in run]
+    named = {column: leaf for column in columns.names if (leaf := leaf_of(column, places)) is not None}
+    counts = [_counts(footer, [places[leaf][0] for leaf in named.values()]) for footer in run]
     found: list[dict[str, ColumnStatistics]] = [{} for _ in run]
-    for column in columns.names:
-        of_column = bounds.of((column,))
+    for column, leaf in named.items():
+        of_column = bounds.of(leaf)
         if of_column is None:
             continue
-        position, kind = places[(column,)]
+        position, kind = places[leaf]
         value_type = value_type_of(kind) if version is StatisticsVersion.V2 else None
         # Of all files at once: a call of pyarrow for each of them would take longer than the rest.
         units, store = iter(_Unit.of_column(of_column)), bound_form(kind, version)

@@ -9,6 +9,8 @@ from typing import Final
 import pyarrow as pa
 
 from rli.errors import SchemaError, UnsupportedTableError
+from rli.filters.predicates import Column
+from rli.hudi.footer_bounds import leaf_places
 from rli.hudi.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from rli.hudi.metadata.index_definitions import IndexDefinition
 from rli.hudi.metadata.partitions import PartitionKind
@@ -73,24 +75,43 @@ def chosen_columns(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in _ALWAYS]
 
 
+def leaf_of(name: str, leaves: Mapping[Column, tuple[int, pa.DataType]]) -> Column | None:
+    """The column with a name, as Hudi writes it: "column.field" within a structure. None without one whose bounds are certain.
+
+    Args:
+        name: of the column.
+        leaves: of a schema, as ``leaf_places`` gives them.
+
+    Example:
+        >>> leaf_of("s.a", leaf_places(pa.schema([("s", pa.struct([("a", pa.int64())]))])))
+        ('s', 'a')
+    """
+    if (name,) in leaves:
+        return (name,)
+    leaf = tuple(name.split("."))
+    # Of a floating-point column there nothing tells whether it holds NaN.
+    return leaf if leaf in leaves and not pa.types.is_floating(leaves[leaf][1]) else None
+
+
 def names_of_columns(schema: pa.Schema, chosen: Sequence[str] | None = None) -> tuple[str, ...]:
     """The columns that get statistics, with the meta columns that always do.
 
     Args:
         schema: of the records, without meta columns.
-        chosen: names; None for those of the first 32 columns that are not nested.
+        chosen: names, within structures as "column.field"; None for those of the first 32 columns that are not nested.
 
     Raises:
-        SchemaError: a chosen column does not exist, or is nested.
+        SchemaError: a chosen column does not exist, or no statistics can be kept of it.
     """
-    plain = [field.name for field in schema if not pa.types.is_nested(field.type)]
     if chosen is None:
-        first = {field.name for field in list(schema)[:_MOST_BY_DEFAULT]}
-        return (*_ALWAYS, *(name for name in plain if name in first))
-    unfit = sorted({*chosen} - {*plain, *_ALWAYS})
+        first = list(schema)[:_MOST_BY_DEFAULT]
+        return (*_ALWAYS, *(field.name for field in first if not pa.types.is_nested(field.type)))
+    leaves = leaf_places(schema)
+    unfit = sorted(name for name in {*chosen} - {*_ALWAYS} if leaf_of(name, leaves) is None)
     if unfit:
         raise SchemaError(
             f"no statistics can be kept of a column: column={unfit[0]}",
-            remedy="choose columns of the table that are no lists, maps or structures",
+            remedy="choose columns of the table that are no lists, maps or structures; within a structure, write column.field, and choose "
+            "no floating-point number",
         )
     return tuple(dict.fromkeys((*_ALWAYS, *chosen)))

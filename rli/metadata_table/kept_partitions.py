@@ -17,6 +17,7 @@ from rli.metadata_table.announced_partitions import announced_partitions
 from rli.metadata_table.indexed_columns import IndexedColumns
 from rli.model import Scope
 from rli.view.snapshot import Snapshot
+from rli.view.table_metadata import require_each_commit
 
 KEPT_KINDS: Final = (
     PartitionKind.FILES,
@@ -57,12 +58,18 @@ class KeptPartitions:
             definitions: of its indexes.
             scope: in which a record key is unique.
             unchanged: kinds in which the change changes nothing.
+
+        Raises:
+            CorruptTableError: another engine has left a commit out of a partition. A change on top of it would hide that: once the commit
+                is archived, nothing tells that it is missing.
         """
         # What nobody can log to yet stays as it is: the indexer lists it.
         announced = announced_partitions(snapshot)
         names = tuple(name for name in reader.all_partitions if name not in announced)
         if reason := _why_none(reader):
             return cls((), dict.fromkeys(names, reason))
+        for name in reader.partitions:
+            require_each_commit(reader, name, snapshot.timeline)
         found = {name: _why_not(name, reader, definitions, scope) for name in names if kind_of(name) not in unchanged}
         return cls(names).without({name: reason for name, reason in found.items() if reason})
 

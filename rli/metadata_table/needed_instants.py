@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from rli.hudi.metadata.metadata_files import metadata_layout
-from rli.hudi.timeline.timeline import Timeline, load_timeline
+from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.timeline.timeline import Timeline
 from rli.metadata_table.compaction import last_compaction
 from rli.view.definition import TableDefinition
+from rli.view.table_metadata import commits_left_out
 
 
-def earliest_needed(table: TableDefinition) -> str | None:
+def earliest_needed(table: TableDefinition, timeline: Timeline) -> str | None:
     """The time from which on no instant leaves the active timeline; None in a table without a metadata table.
 
     To readers of Hudi 0.15, what lies in log files counts as long as its instant is on the active timeline. So only what a
-    compaction has merged may leave.
+    compaction has merged may leave. A commit that another engine has left out of the metadata table stays, too: the timeline alone
+    tells that it is missing there.
+
+    Args:
+        table: as it is now.
+        timeline: of the table.
 
     Raises:
         CorruptTableError: the timeline of the metadata table is broken.
     """
     if not table.properties.metadata_partitions:
         return None
-    timeline = load_timeline(table.storage, metadata_layout(table.timeline_layout))
+    reader = MetadataTableReader(table.storage, timeline, table.properties)
+    missing = (one.time for name in reader.partitions for one in commits_left_out(reader, name, timeline))
     # In table version 6, a compaction has the digits of the last deltacommit, and more behind them.
-    return last_compaction(timeline)
+    return min([last_compaction(reader.timeline), *missing])
 
 
 def earliest_active(data: Timeline, metadata: Timeline) -> str:

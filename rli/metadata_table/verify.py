@@ -12,7 +12,9 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.filters.predicates import Column
 from rli.hudi.file_names import is_log_file
+from rli.hudi.footer_bounds import leaf_places
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
@@ -32,7 +34,7 @@ from rli.hudi.metadata.views import (
 from rli.metadata_table.base_file_records import BaseFileRecords, base_file_records
 from rli.metadata_table.expression_check import is_ours, what_is_wrong
 from rli.metadata_table.expression_entries import kept_expressions
-from rli.metadata_table.indexed_columns import IndexedColumns
+from rli.metadata_table.indexed_columns import IndexedColumns, leaf_of
 from rli.metadata_table.initial_records import visible_files
 from rli.metadata_table.partition_statistics import merged_over_files
 from rli.metadata_table.secondary_entries import kept_entries
@@ -201,8 +203,12 @@ class Verification:
                 yield Difference(partition, item_of_column, Fault.WRONG, f"table={true} metadata={found}")
 
     def _kind(self, column: str) -> pa.DataType:
-        schema = self._snapshot.schema
-        return schema.field(column).type if schema is not None and column in schema.names else pa.string()
+        leaf = leaf_of(column, self._leaves)
+        return pa.string() if leaf is None else self._leaves[leaf][1]
+
+    @cached_property
+    def _leaves(self) -> Mapping[Column, tuple[int, pa.DataType]]:
+        return leaf_places(self._snapshot.schema or pa.schema([]))
 
     def _bloom_filters(self) -> Iterator[Difference]:
         files = self._base_files()

@@ -168,7 +168,7 @@ def _boundary(snapshot: Snapshot, kept: str, stored: list[FileSlice]) -> str:
     """The time from which on nothing is archived."""
     timeline = snapshot.timeline
     present = {part.group for part in stored}
-    needed = earliest_needed(snapshot.table.reloaded())
+    needed = earliest_needed(snapshot.table.reloaded(), timeline)
     limits = [kept, *([] if needed is None else [needed])]
     limits += [
         instant.time

@@ -8,15 +8,12 @@ from typing import Final
 
 from rli.errors import InvalidInputError, UnsupportedTableError
 from rli.hudi.metadata.index_definitions import IndexDefinition
-from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.partitions import FIRST_VERSION_OF_PARTITION_STATS, PartitionKind
 from rli.hudi.properties import TableProperties
 from rli.metadata_table.kept_partitions import KEPT_KINDS
 from rli.model import Scope
 
 _DEFAULT_KINDS: Final = (PartitionKind.FILES, PartitionKind.COLUMN_STATS, PartitionKind.PARTITION_STATS)
-_FIRST_VERSION_OF_PARTITION_STATS: Final = 8
-"""By default: Hudi 0.15, which writes tables of version 6, refuses to write one with such a partition."""
-
 FIRST_VERSION_OF_PARTITIONED_INDEX: Final = 9
 _NEEDS: Final = {PartitionKind.PARTITION_STATS: PartitionKind.COLUMN_STATS}
 
@@ -49,7 +46,7 @@ class NewPartitions:
             InvalidInputError: rli does not make a partition of such a name.
         """
         if self.names is None:
-            has_partition_stats = version >= _FIRST_VERSION_OF_PARTITION_STATS
+            has_partition_stats = version >= FIRST_VERSION_OF_PARTITION_STATS
             return [kind for kind in _DEFAULT_KINDS if has_partition_stats or kind is not PartitionKind.PARTITION_STATS]
         unknown = sorted({*self.names} - {*KEPT_KINDS})
         if unknown:

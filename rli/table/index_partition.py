@@ -7,10 +7,14 @@ from contextlib import contextmanager, suppress
 
 from rli.commit.exclusive_service import unsynced_service
 from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotReadyError
+from rli.hudi.metadata.index_definitions import load_index_definitions
+from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.reader import MetadataTableReader
 from rli.index.any_index import verified
 from rli.index.contract import TableIndex
 from rli.index.kinds import InMetadataTable
 from rli.index.reports import VerifyReport
+from rli.metadata_table.kept_partitions import KEPT_KINDS
 from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.services.metadata_births import enable_metadata
@@ -19,6 +23,7 @@ from rli.services.new_partitions import NewPartitions
 from rli.table.opened import OpenTable
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
+from rli.view.table_metadata import commits_left_out
 
 
 def built_partition(
@@ -84,7 +89,25 @@ def drop_partition(kind: InMetadataTable, table: OpenTable) -> None:
 
 
 def build_again(kind: InMetadataTable, scope: Scope, fence: Fence) -> None:
-    """Build a partition of the metadata table from the table's files, and remove the present one before."""
-    if kind.partition in fence.table.reloaded().properties.all_metadata_partitions:
+    """Build a partition of the metadata table from the table's files, and remove the present one before.
+
+    Where the lists of files lack a commit of another engine, all partitions that rli makes are built again.
+    """
+    table = fence.table.reloaded()
+    listed, names, columns = table.properties.all_metadata_partitions, [kind.partition], None
+    if _lists_lack_a_commit(table):
+        names += [name for name in KEPT_KINDS if name in listed and name != kind.partition]
+        definition = load_index_definitions(table.storage, table.properties).get(PartitionKind.COLUMN_STATS)
+        columns = None if definition is None else definition.columns or None
+        disable_metadata(None, fence)
+    elif kind.partition in listed:
         disable_metadata([kind.partition], fence)
-    enable_metadata(NewPartitions([kind.partition], scope), fence)
+    enable_metadata(NewPartitions(names, scope, columns), fence)
+
+
+def _lists_lack_a_commit(table: TableDefinition) -> bool:
+    if PartitionKind.FILES not in table.properties.metadata_partitions:
+        return False
+    timeline = table.load_timeline()
+    reader = MetadataTableReader(table.storage, timeline, table.properties)
+    return any(commits_left_out(reader, PartitionKind.FILES, timeline))

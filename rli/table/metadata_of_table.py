@@ -48,7 +48,7 @@ class MetadataOfTable:
         Args:
             partitions: "files" (always made), "column_stats", "partition_stats" (with "column_stats"), "bloom_filters",
                 "record_index". By default the first three, in tables of version 6 the first two.
-            columns: that get statistics; by default the first 32 that are not nested.
+            columns: that get statistics, those within structures as "column.field"; by default the first 32 that are not nested.
             timeout: as for ``clean``.
             on_progress: called with the number of files read so far, and of all files to read.
             tasks: of an engine, which read the footers and record keys of the table, a file in each; by default this process does. It

@@ -10,7 +10,7 @@ import pyarrow as pa
 from rli.column_index.expressions import IndexedExpression, indexed_expressions
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column, load_index_definitions
-from rli.hudi.metadata.partitions import PartitionKind, is_of_expression, kind_of
+from rli.hudi.metadata.partitions import FIRST_VERSION_OF_PARTITION_STATS, PartitionKind, is_of_expression, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
 from rli.hudi.timeline.instant import Instant
@@ -48,7 +48,10 @@ class TableMetadata:
     @classmethod
     def of(cls, table: TableDefinition, timeline: Timeline) -> TableMetadata | None:
         """The metadata table of a table, its properties read after the timeline; None where it is off."""
-        listed = without_dropped(table.properties.metadata_partitions, table.storage)
+        listed = {*without_dropped(table.properties.metadata_partitions, table.storage)}
+        if table.properties.version < FIRST_VERSION_OF_PARTITION_STATS:
+            # A commit of Hudi 0.15 that left them behind has a deltacommit like any other.
+            listed.discard(PartitionKind.PARTITION_STATS)
         return cls(table, timeline, listed) if listed else None
 
     @property

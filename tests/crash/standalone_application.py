@@ -1,6 +1,6 @@
 """A Spark application on a standalone cluster: ``standalone_application.py MASTER FOLDER WORKER``.
 
-It writes a table, and kills one worker of the cluster in the midst of an upsert.
+It writes a table and builds its metadata table, and kills one worker of the cluster in the midst of an upsert.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECORDS: Final = 3000
 
 
 def main(master: str, folder: Path, worker: int) -> None:
-    """Upsert twice, the second time with half of the workers, then tag, insert and delete."""
+    """Upsert twice, the second time with a metadata table and half of the workers, then tag, insert and delete."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -41,6 +41,8 @@ def main(master: str, folder: Path, worker: int) -> None:
     table = rli.create_table(folder / "table", record_key="id", partition_by="city", ordering="ts")
     assert rli_spark.upsert(records(spark, 0, RECORDS, 1), table).inserted == RECORDS
     assert len(hosts_of(spark)) == 2
+    partitions = ("files", "column_stats", "bloom_filters", "record_index")
+    assert {*rli_spark.enable_metadata(spark, table, partitions).added} == {*partitions}
 
     def kill_a_worker(step: Step) -> None:
         if step is Step.TAGGED:
@@ -56,6 +58,7 @@ def main(master: str, folder: Path, worker: int) -> None:
     versions = {row["ts"]: row["count"] for row in rli_spark.read(spark, table).groupBy("ts").count().collect()}
     assert versions == {2: 2 * half, 4: half}
     assert table.verify_index().agrees
+    assert table.metadata.verify() == ()
     spark.stop()
 
 

@@ -19,11 +19,12 @@ from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
 from tests.support.hudi_options import NEWEST, table_options, with_hudi
 from tests.support.metadata_tables import metadata_reader
 from tests.support.soak import FACTOR
-from tests.support.tables import records, rows_of, turn_into_version_9
+from tests.support.tables import records, rows_of, turn_into_version_8, turn_into_version_9
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P53")]
 
 _PARTITIONS: Final = ("files", "column_stats", "bloom_filters", "record_index")
+_TURNS: Final = {9: turn_into_version_9, 8: turn_into_version_8}
 _READING: Final = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 _KEPT_BY_HUDI: Final = {
     "hoodie.index.type": "RECORD_INDEX",
@@ -57,42 +58,81 @@ def test_hudi_goes_on_with_births(engine: HudiEngine, tmp_path: Path) -> None:
             assert len(rows_of(table)) == 5 + number
         assert {found.partition for found in table.metadata.status().partitions} == {*partitions}
         _require_same_reads(engine, table)
+        if engine.version == "0.15.0":
+            _require_reads_past_stale_statistics(engine, table)
         table.close()
+
+
+def _require_reads_past_stale_statistics(engine: HudiEngine, table: Table) -> None:
+    """Hudi 0.15 does not know the statistics of partitions, and commits without them."""
+    table.metadata.enable(["partition_stats"])
+    engine.write(table.location, records(("c", "y", 99, 99.0)), _writing(engine, 6))
+    assert {found.partition for found in table.metadata.verify()} == {"partition_stats"}
+    assert table.read(filters="v > 90")["id"].to_pylist() == ["c"]
 
 
 @with_hudi(NEWEST, in_soak=("1.0.2", "0.15.0"))
 def test_hudi_reads_behind_our_crash(engine: HudiEngine, tmp_path: Path) -> None:
-    """Between the deltacommit of the metadata table and the commit of the table."""
-    table = _table(tmp_path, 9 if engine.version == NEWEST else 6)
+    """As files come into the metadata table, and between its deltacommit and the commit of the table."""
+    version = {NEWEST: 9, "1.0.2": 8}.get(engine.version, 6)
+    steps = _Steps(0)
+    pointed(_table_with_all(tmp_path / "whole", version), steps).upsert(_ROWS)
+    # The last one: the metadata table has completed.
+    for number in range(1, steps.passed + 1) if FACTOR > 1 else [steps.passed]:
+        table = _table_with_all(tmp_path / str(number), version)
+        before = rows_of(table)
+        assert was_killed(_upsert_and_die, table.location, number)
+        completed = {instant.time for instant in metadata_reader(Path(table.location)).timeline.completed}
+        pending = {instant.time for instant in table.timeline() if instant.state != "completed"}
+        assert bool(completed & pending) is (number == steps.passed)
+        assert rows_of(table) == before
+        _require_same_reads(engine, table)
+        rows = records(("new 1", "y", 1, 2.0))
+        if number % 2:
+            engine.write(table.location, rows, _writing(engine, version))
+            table.sync_index()
+        else:
+            table.upsert(rows)
+        assert [row["id"] for row in rows_of(table)] == ["a", "b", "c", "d", "new 1"], number
+        assert table.metadata.verify() == (), number
+        _require_same_reads(engine, table)
+        table.close()
+
+
+_ROWS: Final = records(("a", "y", 9, 9.0), ("new 1", "x", 9, 1.0))
+"""A key that is known, in another partition, and a new one."""
+
+
+class _Steps:
+    """Counts the changes of the metadata table in a commit and the commit itself, and dies before one of them."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.passed = 0
+
+    def __call__(self, point: str) -> None:
+        if point.startswith(("before move", "before publish")) and (METADATA_FOLDER in point or ".commit" in point):
+            self.passed += 1
+            if self.passed == self._number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _upsert_and_die(location: str, number: int) -> None:
+    pointed(open_table(location), _Steps(number)).upsert(_ROWS)
+
+
+def _table_with_all(folder: Path, version: int) -> Table:
+    table = _table(folder, version)
     table.metadata.enable(_PARTITIONS)
-    before = rows_of(table)
-    assert was_killed(_upsert_and_die, table.location)
-    completed = {instant.time for instant in metadata_reader(Path(table.location)).timeline.completed}
-    assert completed & {instant.time for instant in table.timeline() if instant.state != "completed"}
-    assert rows_of(table) == before
-    _require_same_reads(engine, table)
-    table.upsert(records(("new 1", "y", 1, 2.0)))
-    assert table.metadata.verify() == ()
-    _require_same_reads(engine, table)
-
-
-def _upsert_and_die(location: str) -> None:
-    """A key that is known, in another partition, and a new one."""
-    rows = records(("a", "y", 9, 9.0), ("new 1", "x", 9, 1.0))
-    pointed(open_table(location), _die_before_commit).upsert(rows)
-
-
-def _die_before_commit(point: str) -> None:
-    if point.startswith("before publish") and point.endswith(".commit") and METADATA_FOLDER not in point:
-        os.kill(os.getpid(), signal.SIGKILL)
+    return table
 
 
 def _table(folder: Path, version: int) -> Table:
     table = create_table(
         folder / "t", record_key="id", partition_by="city", ordering="ts", name="trips", index=f"lmdb://{folder}/index"
     )
-    if version == 9:
-        turn_into_version_9(table)
+    if version in _TURNS:
+        _TURNS[version](table)
         # Before its first commit, so that no definition names the columns.
         table.metadata.enable(["files", "column_stats"])
     table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0), ("c", "y", 1, 3.0)))

@@ -26,7 +26,7 @@ _SETTINGS: Final = {
 
 
 def main(folder: Path) -> None:
-    """Write, tag, read, cluster and bootstrap a table, and use an index alone."""
+    """Write, tag, read, cluster and bootstrap a table, use an index alone, and build a metadata table."""
     prepare_workers()
     builder = SparkSession.builder.remote("local[2]")
     for name, value in _SETTINGS.items():
@@ -68,6 +68,8 @@ def main(folder: Path) -> None:
     assert rli_spark.upsert(batch, files).inserted == 3
     assert rli_spark.upsert(batch, files).unchanged == 3
     assert {row["_rli_partition_path"] for row in rli_spark.tag(batch, files).collect()} == {"Rome", "Oslo"}
+    assert "record_index" in rli_spark.enable_metadata(spark, files, ["column_stats", "record_index"]).added
+    assert files.metadata.verify() == ()
     spark.stop()
 
 

@@ -92,6 +92,10 @@ class HudiEngine:
         pq.write_table(rows, source)
         self._order("write", path=str(path), source=str(source), options={**_WRITE_OPTIONS, **options}, mode=mode)
 
+    def roll_back(self, path: str | Path, instant: str, options: Mapping[str, str] = _NO_OPTIONS) -> None:
+        """Undo a completed commit, with the options of a writer."""
+        assert self._order("roll_back", path=str(path), instant=instant, options={**_WRITE_OPTIONS, **options})
+
     def sql(self, statement: str, settings: Mapping[str, str] = _NO_OPTIONS) -> list[list[str]]:
         """The rows of a Spark SQL statement, each value as a string.
 

@@ -58,10 +58,26 @@ def _sql(spark: SparkSession, *, statement: str, settings: dict[str, str]) -> li
         return [[str(value) for value in row] for row in spark.sql(statement).collect()]
 
 
+def _roll_back(spark: SparkSession, *, path: str, instant: str, options: dict[str, str]) -> bool:
+    """As Hudi's streaming jobs do; the procedure of Hudi 1.2 for it reads no timeline of version 6."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
+    given = jvm.java.util.HashMap()
+    for name, value in options.items():
+        given.put(name, value)
+    settings = jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder().withPath(path).withProps(given).build()
+    context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(spark.sparkContext._jsc)  # noqa: SLF001
+    client = jvm.org.apache.hudi.client.SparkRDDWriteClient(context, settings)
+    try:
+        return bool(client.rollback(instant))
+    finally:
+        client.close()
+
+
 def _start() -> Mapping[str, Callable[..., Any]]:
     version, *class_path = sys.argv[1:]
     spark = spark_session(version, *map(Path, class_path))
-    return {"read": partial(_read, spark), "write": partial(_write, spark), "sql": partial(_sql, spark)}
+    orders: Mapping[str, Callable[..., Any]] = {"read": _read, "write": _write, "sql": _sql, "roll_back": _roll_back}
+    return {name: partial(order, spark) for name, order in orders.items()}
 
 
 if __name__ == "__main__":

@@ -178,7 +178,10 @@ def test_lost_logs_hide_no_record(
     for number in range(2, 5):
         table.upsert(records(("a", "x", number, 10.0 * number), (f"b{number}", "y", 1, 0.0)))
     expected = ids(table.read(["id"], "v > 15"))
-    for partition in ("partition_stats", "files"):
+    # Hudi 0.15, which writes tables of version 6, leaves statistics of partitions as they were.
+    asks_partitions = PruningStep.PARTITION_STATS in table.scan(filters="v > 15").explain().files.pruned
+    assert asks_partitions is (version == 9)
+    for partition in ("partition_stats", "files") if asks_partitions else ("files",):
         logs = sorted(Path(table.location, ".hoodie/metadata", partition).glob(".*.log.*"), key=lambda log: log.name)
         # Neither the first nor the last change.
         lost = logs[-2]

@@ -64,7 +64,7 @@ def enable(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Columns that get statistics, separated by commas. Default: the first 32.",
+            help="Columns that get statistics, separated by commas; column.field within a structure. Default: the first 32.",
             show_default=False,
         ),
     ] = None,

@@ -14,6 +14,9 @@ from rli.hudi.key_generator import escaped
 METADATA_FOLDER: Final = ".hoodie/metadata"
 """Folder of the metadata table, relative to the table."""
 
+FIRST_VERSION_OF_PARTITION_STATS: Final = 8
+"""Of the table. Hudi 0.15 writes tables of version 6. It leaves ``partition_stats`` listed, and its own commits out of them."""
+
 _GROUP: Final = re.compile(r"(?P<owner>.+)-(?P<number>\d{4,})-\d+", re.ASCII)
 
 

@@ -152,6 +152,27 @@ def test_long_strings_have_true_bounds(tmp_path: Path) -> None:
     assert _statistics(tmp_path, pa.array(["a" * 5000, "b"])) is None
 
 
+def test_fields_of_structures_have_statistics(tmp_path: Path) -> None:
+    """As Hudi 1.2 keeps them: a structure that is null counts as a null of each field."""
+    values = pa.array(
+        [{"a": 1, "b": {"c": "p", "d": 1.5}, "e": [1]}, {"a": 5, "b": None, "e": None}, None],
+        pa.struct(
+            [
+                ("a", pa.int64()),
+                ("b", pa.struct([("c", pa.string()), ("d", pa.float64())])),
+                ("e", pa.list_(pa.int64())),
+            ]
+        ),
+    )
+    pq.write_table(pa.table({"s": values}), tmp_path / FILE)
+    columns = IndexedColumns(("s", "s.a", "s.b.c", "s.b.d", "s.e", "s.e.list.element", "s.none"), V2)
+    found = base_file_records(Storage(str(tmp_path)), FILE, columns).statistics
+    assert {name: (one.minimum, one.maximum, one.value_count, one.null_count) for name, one in found.items()} == {
+        "s.a": (Bound("LongWrapper", 1), Bound("LongWrapper", 5), 3, 1),
+        "s.b.c": (Bound("StringWrapper", "p"), Bound("StringWrapper", "p"), 3, 2),
+    }
+
+
 def test_columns_in_doubt_have_none(tmp_path: Path) -> None:
     assert _statistics(tmp_path, pa.array([1]), write_statistics=False) is None
     assert _statistics(tmp_path, pa.array([{"a": 1}])) is None
