@@ -161,14 +161,20 @@ class Upkeep:
             return Upkept(kept, None)
         files = FileChanges(gone=data_files(change.removed))
         live = self._live(self._touched(change, undone))
-        brought_back = [part for slices in live.values() for part in slices] if any(undone) else []
+        has_journals = len(undone) == len(change.undone)
+        brought_back = [part for slices in live.values() for part in slices] if any(undone) or not has_journals else []
         secondary = self._of_columns.secondary(
             kept.kept, lambda entries: PartitionChange(entries.partition, [*entries.cells_of(brought_back)])
         )
         gone = data_files(change.removed)
         expressions = self._of_columns.expressions(kept.kept, lambda entries: entries.of_service(gone, live.keys()))
-        locations = self._locations(put_back, undone)
+        locations = self._locations(put_back, undone) if has_journals else partial(self._taken_back, change)
         return self._upkept(instant, kept, Contents(files, live, locations, {**secondary, **expressions}), attempt)
+
+    def _taken_back(self, change: TableChange) -> list[PartitionChange]:
+        """The change of the record index by undoing commits of which some have no journals: what it held before them."""
+        partition = PartitionKind.RECORD_INDEX
+        return [PartitionChange(partition, [*self._reader.taken_back(partition, frozenset(change.undone))])]
 
     def _touched(self, change: TableChange, undone: Sequence[Sequence[Journal]]) -> set[str]:
         """The partitions of the table in which a table service changes the live files."""
@@ -210,10 +216,15 @@ class Upkeep:
         # The index says nothing of a write that never got as far as its deltacommit: other engines write no journals.
         shown = [self._reader.may_show(time) for time in change.undone]
         undone = undone_journals(self._storage, change.undone, shown)
-        if len(undone) == len(shown):
-            return self._always, undone
-        reason = "no journals tell which keys an undone commit placed"
-        return self._always.without({PartitionKind.RECORD_INDEX: reason}), undone
+        partition, kept = PartitionKind.RECORD_INDEX, self._always
+        if len(undone) == len(shown) or partition not in kept.kept:
+            return kept, undone
+        definition = self._definitions.get(partition)
+        is_partitioned = definition is not None and definition.is_partitioned
+        if not is_partitioned and self._reader.may_take_back(partition, change.undone):
+            return kept, undone
+        reason = "no journals tell which keys an undone commit placed, nor does the metadata table"
+        return kept.without({partition: reason}), undone
 
     def _upkept(self, instant: str, kept: KeptPartitions, contents: Contents, attempt: int = 0) -> Upkept:
         deltacommit = next_deltacommit(

@@ -77,8 +77,8 @@ def test_hudi_reads_behind_our_crash(engine: HudiEngine, tmp_path: Path) -> None
     version = {NEWEST: 9, "1.0.2": 8}.get(engine.version, 6)
     steps = _Steps(0)
     pointed(_table_with_all(tmp_path / "whole", version), steps).upsert(_ROWS)
-    # The last one: the metadata table has completed.
-    for number in range(1, steps.passed + 1) if FACTOR > 1 else [steps.passed]:
+    # Before the last one, the metadata table has completed. Readers and writers of Hudi take seconds at each.
+    for number in range(steps.passed, 0, -3)[: None if FACTOR > 1 else 1]:
         table = _table_with_all(tmp_path / str(number), version)
         before = rows_of(table)
         assert was_killed(_upsert_and_die, table.location, number)

@@ -175,8 +175,10 @@ def _undo_each_other(engine: HudiEngine, version: int, folder: Path) -> None:
     after = [before[0] | {"ts": 3, "v": 4.0}, *before[1:], {"id": "new", "city": "z", "ts": 3, "v": 5.0}]
     _require_right(engine, table, after)
 
+    # The metadata table tells which keys Hudi's commit has placed.
     table.rollback("last")
     _require_right(engine, table, before)
+    assert {found.partition for found in table.metadata.status().partitions} == {*_kept_by(engine)}
     engine.write(table.location, records(("a", "x", 3, 4.0), ("new", "z", 3, 5.0)), writing)
     _require_right(engine, table, after)
     table.close()

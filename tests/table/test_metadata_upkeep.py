@@ -171,11 +171,52 @@ def test_archive_keeps_what_readers_need(tmp_path: Path) -> None:
     assert [instant.time for instant in table.timeline() if instant.time > max(compactions)] == written
 
 
-def test_undo_without_journals_drops_locations(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("name", ["v9", "v6"])
+def test_undo_without_journals_keeps_locations(name: str, tmp_path: Path) -> None:
+    """The metadata table itself tells what a commit of another engine has changed there."""
+    table, path = opened(name, tmp_path)
+    storage = opened_table(table).definition.storage
+    listed, rows = load_properties(storage).metadata_partitions, table.read()
+    for write in WRITES:
+        write(table, rows)
+        shutil.rmtree(path / JOURNAL, ignore_errors=True)
+        table.index.bootstrap()
+        table.rollback("last")
+        assert (write, differences(path)) == (write, [])
+        assert load_properties(storage).metadata_partitions == listed
+    inserted(table, rows)
+    first = table.timeline()[-1].time
+    for write in (moved_to_new_partition, deleted, merged):
+        write(table, rows)
+    shutil.rmtree(path / JOURNAL)
+    table.index.bootstrap()
+    table.restore(first)
+    assert differences(path) == []
+    assert load_properties(storage).metadata_partitions == listed
+
+
+def test_undo_over_another_drops_locations(tmp_path: Path) -> None:
+    """What a rollback between them has put back belongs to no commit that is undone."""
+    table, path = opened("v9", tmp_path)
+    storage, rows = opened_table(table).definition.storage, table.read()
+    updated(table, rows)
+    first = table.timeline()[-1].time
+    moved_to_new_partition(table, rows)
+    deleted(table, rows)
+    table.rollback("last")
+    shutil.rmtree(path / JOURNAL)
+    table.index.bootstrap()
+    table.restore(first)
+    assert "record_index" not in load_properties(storage).metadata_partitions
+    assert differences(path) == []
+
+
+def test_undo_of_compacted_commit_drops_locations(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table, path = opened("v9", tmp_path)
     storage = opened_table(table).definition.storage
     listed = {*load_properties(storage).metadata_partitions}
     inserted(table, table.read())
+    assert table.metadata.compact().instant is not None
     shutil.rmtree(path / JOURNAL)
     with caplog.at_level(logging.WARNING):
         table.index.bootstrap()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -84,12 +84,19 @@ class GroupReader:
         """The cells of some keys, in order, without removed records; raises what ``scan`` raises."""
         yield from self._overlay(sought).over(self._of_base(sought))
 
+    def keys_changed_by(self, instants: Container[str]) -> pa.Array:
+        """The keys that some instants changed by log files, as bytes; raises what ``scan`` raises."""
+        return self._changes(None).keys_of(instants)
+
     def _overlay(self, sought: Sought | None) -> Overlay:
+        return Overlay.of(self._changes(sought).batches, merges=self._merges)
+
+    def _changes(self, sought: Sought | None) -> LogChanges:
         changes = LogChanges(self._instants, self._written, sought)
         for file in self._group.changed_logs:
             with _naming(file.path), self._open(file, sought) as source:
                 changes.read(source, file)
-        return Overlay.of(changes.batches, merges=self._merges)
+        return changes
 
     def _of_base(self, sought: Sought | None) -> Iterator[pa.RecordBatch]:
         """The cells of the base file, if there is one: the sought ones, or all."""

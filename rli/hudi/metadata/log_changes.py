@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -42,6 +43,11 @@ class LogChanges:
     def batches(self) -> list[pa.RecordBatch]:
         """The changes: batches of ``CELLS``, in which an empty value stands for a removed record."""
         return [cells for _, cells in self._found]
+
+    def keys_of(self, instants: Container[str]) -> pa.Array:
+        """The keys that some instants changed, as bytes; a key may be there twice."""
+        keys = [cells["key"] for instant, cells in self._found if instant in instants]
+        return pa.concat_arrays([pa.array([], pa.binary()), *keys])
 
     def read(self, source: BinaryIO, file: StoredFile) -> None:
         """Add the changes of the next log file.

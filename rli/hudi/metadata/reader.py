@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from itertools import chain
 from typing import Final
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import CorruptTableError, UnsupportedTableError
-from rli.hudi.hfile.cells import concatenated
+from rli.hudi.hfile.cells import concatenated, removals
 from rli.hudi.metadata.group_reader import GroupReader
 from rli.hudi.metadata.group_slices import GroupSlice, group_slices, superseded_files
 from rli.hudi.metadata.groups import groups_of, placed_groups
@@ -37,7 +37,7 @@ from rli.hudi.metadata.sought import SoughtBegin, SoughtKeys, SoughtValues
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.hudi.properties import TableProperties
-from rli.hudi.timeline.instant import Instant
+from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.storage import Storage, StoredFile
 
@@ -256,6 +256,41 @@ class MetadataTableReader:
         for group in self.groups(partition):
             yield from self._reader(partition, group).lookup(SoughtBegin(begin_of_entries(prefix)))
 
+    def may_take_back(self, partition: str, instants: Collection[str]) -> bool:
+        """Whether log files alone hold what some instants changed in a partition, and nobody changed it since; raises as ``lacks``."""
+        newest = max((group.base_instant for group in self.groups(partition)), default="")
+        covered = self._covered.get(partition, "")
+        shown = [instant for instant in instants if self.may_show(instant)]
+        are_apart = all(self._instants.is_later(instant, newest, covered) for instant in shown)
+        return are_apart and not any(self._changes_since(partition, min(shown, default=""), instants))
+
+    def _changes_since(self, partition: str, time: str, without: Collection[str]) -> Iterator[Instant]:
+        """The completed deltacommits later than an instant, but some, that have changed a partition."""
+        for instant in self.timeline.completed:
+            if instant.action == Action.DELTA_COMMIT and instant.time > time and instant.time not in without:
+                commit = read_commit(self._storage, self.timeline, instant)
+                if any(stat.partition_path == partition for stat in commit.write_stats):
+                    yield instant
+
+    def taken_back(self, partition: str, instants: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """What takes the changes of some instants back: batches of ``CELLS``, in which an empty value removes a record.
+
+        Args:
+            partition: of the metadata table, whose records are not merged.
+            instants: of the table; no base file has merged them (``may_take_back``).
+
+        Raises:
+            CorruptTableError: a file is damaged or missing.
+            UnsupportedTableError: a log file has a block that rli does not read.
+        """
+        shown, before = (self._instants.deciding(instants, count=count) for count in (True, False))
+        for group in self.groups(partition):
+            keys = _distinct(self._reader(partition, group, shown).keys_changed_by(instants))
+            if len(keys):
+                former = concatenated(list(self._reader(partition, group, before).lookup(SoughtKeys(keys))))
+                yield former
+                yield removals(keys.filter(pc.invert(pc.is_in(keys, value_set=former["key"]))))
+
     def _lookup(self, partition: str, wanted: pa.Array, owner: str | None) -> pa.RecordBatch:
         groups = [group for group in self.groups(partition) if data_partition_of(group.file_id, partition) == owner]
         if not groups or not len(wanted):
@@ -269,8 +304,9 @@ class MetadataTableReader:
         found = read_each(self._storage, look_up, np.unique(chosen).tolist())
         return concatenated(list(chain.from_iterable(found)))
 
-    def _reader(self, partition: str, group: GroupSlice) -> GroupReader:
-        return GroupReader(self._storage, group, self._instants, self._written, merges=kind_of(partition) in _MERGED)
+    def _reader(self, partition: str, group: GroupSlice, instants: ValidInstants | None = None) -> GroupReader:
+        counting, merges = instants or self._instants, kind_of(partition) in _MERGED
+        return GroupReader(self._storage, group, counting, self._written, merges=merges)
 
     def _list(self, partition: str) -> tuple[GroupSlice, ...]:
         if kind_of(partition) is None:

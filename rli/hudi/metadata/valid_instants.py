@@ -6,7 +6,9 @@ instant has completed on the table's own timeline, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 from rli.hudi.timeline.instant import Action, Instant
@@ -25,11 +27,29 @@ class ValidInstants:
     Args:
         data: timeline of the table, with all its instants.
         metadata: timeline of its metadata table, loaded after that of the table: so it has what the table completed.
+        decided: instants of which the caller says whether what they wrote into log files counts.
     """
 
-    def __init__(self, data: Timeline, metadata: Timeline) -> None:
+    def __init__(self, data: Timeline, metadata: Timeline, decided: Mapping[str, bool] = MappingProxyType({})) -> None:
         self._data = data
         self._metadata = metadata
+        self._decided = decided
+
+    def deciding(self, instants: Iterable[str], *, count: bool) -> ValidInstants:
+        """The same, but that some instants count or do not, whatever the timelines say."""
+        return ValidInstants(self._data, self._metadata, dict.fromkeys(instants, count))
+
+    def is_later(self, instant: str, base_instant: str, covered: str) -> bool:
+        """Whether what an instant wrote is in log files alone: no base file has it, written by a build or by a compaction.
+
+        Args:
+            instant: of the table.
+            base_instant: of the newest base file; "" without one.
+            covered: as ``covered_by`` tells of the last build.
+        """
+        # In table version 6, a compaction has the digits of the last deltacommit that it merges, and more behind them.
+        time = self.completion_time(instant) if self.name_log_files else instant
+        return time > covered and time > base_instant
 
     @cached_property
     def _is_completed(self) -> dict[str, bool]:
@@ -71,6 +91,8 @@ class ValidInstants:
         a restore, have instants of their own. One that the table rolled back does not count, nor one that is later than
         the table's timeline.
         """
+        if instant in self._decided:
+            return self._decided[instant]
         if instant in self._is_completed:
             return self._is_completed[instant] and self.is_committed(instant)
         is_known = instant in self._completion_times and not self._data.is_undone(instant)
