@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from rli import Table, create_table, open_table
-from rli.hudi.metadata.partitions import METADATA_FOLDER
 from tests.crash.writes import pointed
 from tests.support.children import was_killed
 from tests.support.histories import Layout
 from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
 from tests.support.hudi_options import NEWEST, table_options, with_hudi
 from tests.support.metadata_tables import metadata_reader
-from tests.support.soak import FACTOR
+from tests.support.soak import FACTOR, in_ci
 from tests.support.tables import records, rows_of, turn_into_version_8, turn_into_version_9
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P53")]
@@ -75,20 +76,17 @@ def _require_reads_past_stale_statistics(engine: HudiEngine, table: Table) -> No
 def test_hudi_reads_behind_our_crash(engine: HudiEngine, tmp_path: Path) -> None:
     """As files come into the metadata table, and between its deltacommit and the commit of the table."""
     version = {NEWEST: 9, "1.0.2": 8}.get(engine.version, 6)
-    steps = _Steps(0)
-    pointed(_table_with_all(tmp_path / "whole", version), steps).upsert(_ROWS)
-    # Before the last one, the metadata table has completed. Readers and writers of Hudi take seconds at each.
-    for number in range(steps.passed, 0, -3)[: None if FACTOR > 1 else 1]:
+    for number, step in enumerate(in_ci(_STEPS[:1], of=_STEPS)):
         table = _table_with_all(tmp_path / str(number), version)
         before = rows_of(table)
-        assert was_killed(_upsert_and_die, table.location, number)
+        assert was_killed(_upsert_and_die, table.location, step)
         completed = {instant.time for instant in metadata_reader(Path(table.location)).timeline.completed}
         pending = {instant.time for instant in table.timeline() if instant.state != "completed"}
-        assert bool(completed & pending) is (number == steps.passed)
+        assert bool(completed & pending) is (step == _STEPS[0])
         assert rows_of(table) == before
         _require_same_reads(engine, table)
         rows = records(("new 1", "y", 1, 2.0))
-        if number % 2:
+        if number % 2 == 0:
             engine.write(table.location, rows, _writing(engine, version))
             table.sync_index()
         else:
@@ -103,22 +101,24 @@ _ROWS: Final = records(("a", "y", 9, 9.0), ("new 1", "x", 9, 1.0))
 """A key that is known, in another partition, and a new one."""
 
 
-class _Steps:
-    """Counts the changes of the metadata table in a commit and the commit itself, and dies before one of them."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self.passed = 0
-
-    def __call__(self, point: str) -> None:
-        if point.startswith(("before move", "before publish")) and (METADATA_FOLDER in point or ".commit" in point):
-            self.passed += 1
-            if self.passed == self._number:
-                os.kill(os.getpid(), signal.SIGKILL)
+_STEPS: Final = (
+    r"before publish \.hoodie/[^/]*(/[^/]*)?\.commit$",
+    r"before publish \.hoodie/metadata/.*\.deltacommit$",
+    r"before move .*/record_index/",
+    r"before move .*/files/",
+    r"before move .*/column_stats/",
+    r"before move .*\.deltacommit\.requested$",
+)
+"""The commit of the table, and what a commit does before in its metadata table, the last step first."""
 
 
-def _upsert_and_die(location: str, number: int) -> None:
-    pointed(open_table(location), _Steps(number)).upsert(_ROWS)
+def _die_before(step: str, point: str) -> None:
+    if re.match(step, point):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _upsert_and_die(location: str, step: str) -> None:
+    pointed(open_table(location), partial(_die_before, step)).upsert(_ROWS)
 
 
 def _table_with_all(folder: Path, version: int) -> Table:
