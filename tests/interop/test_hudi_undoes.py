@@ -33,6 +33,7 @@ _BY_RECORD_INDEX: Final = {
     "hoodie.index.type": "RECORD_INDEX",
     "hoodie.record.index.update.partition.path": "true",
     "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.index.bloom.filter.enable": "true",
     "hoodie.datasource.write.operation": "upsert",
     "hoodie.clean.automatic": "false",
