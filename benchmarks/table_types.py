@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 import rli
 from benchmarks.keys import uuid_keys
-from benchmarks.measuring import Outcome, Unit, race, seconds
+from benchmarks.measuring import Outcome, Unit, race, seconds, written_bytes
 from rli import CommitResult, Maintenance, TableType
 
 _PARTITIONS: Final = 8
@@ -24,7 +25,9 @@ _COLUMNS: Final = 6
 """Beside key, partition, ordering column and a string."""
 
 _ROUNDS: Final = 10
-_SMALL_BATCH: Final = 100
+SMALL_BATCH: Final = 100
+"""Records of a batch of a stream."""
+
 _TEXT: Final = "a string of some length, number "
 
 
@@ -43,7 +46,7 @@ def measure(folder: Path, records: int) -> list[Outcome]:
     """
     keys = uuid_keys(records, seed=0)
     rewriting, appending, compacted = (
-        _filled(folder / name, keys, table_type, Maintenance.off())
+        filled(folder / name, keys, table_type, Maintenance.off())
         for name, table_type in (
             ("rewriting", TableType.COPY_ON_WRITE),
             ("appending", TableType.MERGE_ON_READ),
@@ -134,18 +137,36 @@ def _reads(deep: rli.Table, compacted: rli.Table, keys: pa.Array, about: str) ->
     ]
 
 
+class StreamCost(NamedTuple):
+    """What a stream of batches cost.
+
+    Attributes:
+        seconds: from its begin to its end.
+        processor: seconds of processor time.
+        written: bytes given to write calls.
+    """
+
+    seconds: float
+    processor: float
+    written: float
+
+    def of_each(self, batches: int) -> StreamCost:
+        """The cost of one of so many batches, compactions shared out."""
+        return StreamCost(*(cost / batches for cost in self))
+
+
 def _stream(folder: Path, records: int, batches: int) -> list[Outcome]:
     """The whole time and all bytes of many small batches, with the maintenance that tables have by default."""
     keys = uuid_keys(records, seed=0)
     costs = [
-        _cost_of_stream(
-            _filled(folder / table_type, keys, table_type, Maintenance()),
-            [batch_of(keys, _SMALL_BATCH, number) for number in range(batches)],
+        cost_of_stream(
+            filled(folder / table_type, keys, table_type, Maintenance()),
+            [batch_of(keys, SMALL_BATCH, number) for number in range(batches)],
         )
         for table_type in (TableType.MERGE_ON_READ, TableType.COPY_ON_WRITE)
     ]
     ours, theirs = costs
-    about = f"{batches} batches of {_SMALL_BATCH} random keys into {records:,} records, default maintenance"
+    about = f"{batches} batches of {SMALL_BATCH} random keys into {records:,} records, default maintenance"
     baseline = "the same of a copy-on-write table"
     times = zip(("stream of small batches", "stream of small batches, processor time"), ours, theirs, strict=False)
     return [
@@ -156,29 +177,31 @@ def _stream(folder: Path, records: int, batches: int) -> list[Outcome]:
         Outcome(
             "bytes written by the stream",
             baseline,
-            ours[2] / theirs[2],
+            ours.written / theirs.written,
             None,
             "lower",
-            f"{about}, compactions and timeline included; {ours[2]:,} against {theirs[2]:,} bytes",
+            f"{about}, compactions and timeline included; {ours.written:,} against {theirs.written:,} bytes",
             Unit.SHARE,
         ),
     ]
 
 
-def _cost_of_stream(table: rli.Table, batches: Sequence[pa.Table]) -> tuple[float, float, int]:
-    """Seconds, seconds of processor time, and bytes that this process wrote to files (LMDB maps its own)."""
-    before, began = _written_bytes(), time.process_time()
+def cost_of_stream(table: rli.Table, batches: Sequence[pa.Table]) -> StreamCost:
+    """What the upserts of some batches cost this process; LMDB maps its files, so its bytes are not told."""
+    before, began = written_bytes(os.getpid()), time.process_time()
     taken = seconds(lambda: [table.upsert(batch) for batch in batches])
-    return taken, time.process_time() - began, _written_bytes() - before
+    return StreamCost(taken, time.process_time() - began, written_bytes(os.getpid()) - before)
 
 
-def _written_bytes() -> int:
-    """Bytes that this process has given to write calls (proc(5), ``io``)."""
-    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
-    return int(fields["wchar"])
+def filled(folder: Path, keys: pa.Array, table_type: TableType, maintenance: Maintenance) -> rli.Table:
+    """A table with a record for each key, and an index in LMDB.
 
-
-def _filled(folder: Path, keys: pa.Array, table_type: TableType, maintenance: Maintenance) -> rli.Table:
+    Args:
+        folder: for both.
+        keys: of the records.
+        table_type: of the table.
+        maintenance: of the table.
+    """
     table = empty_table(folder, table_type, maintenance, index=f"lmdb://{folder}/index")
     table.insert(first_records(keys))
     return table

@@ -47,29 +47,29 @@ def play(workload: Workload, competitors: Sequence[Competitor], start: int, end:
     """
     for number in range(0 if start else loads):
         for competitor in competitors[:: -1 if number % 2 else 1]:
-            with _noting_failure(competitor):
+            with noting_failure(competitor):
                 competitor.load(workload, number)
     for number in range(start, end):
         for competitor in competitors:
             if not competitor.has_failed:
-                with _noting_failure(competitor):
+                with noting_failure(competitor):
                     competitor.play(number, workload.batches[number])
 
 
 def upsert_in_groups(workload: Workload, groups: Sequence[Sequence[Competitor]]) -> None:
     """Have all batches upserted by the members of each group, one right after the other; the next round reverses their order."""
     for competitor in chain.from_iterable(groups):
-        with _noting_failure(competitor):
+        with noting_failure(competitor):
             competitor.load(workload)
     for number, batch in enumerate(workload.batches):
         for competitor in chain.from_iterable(group[:: (-1) ** number] for group in groups):
             if not competitor.has_failed:
-                with _noting_failure(competitor):
+                with noting_failure(competitor):
                     competitor.upsert(number, batch)
 
 
 @contextmanager
-def _noting_failure(competitor: Competitor) -> Iterator[None]:
+def noting_failure(competitor: Competitor) -> Iterator[None]:
     """Go on without an engine that fails, unless it is ours."""
     try:
         yield

@@ -148,6 +148,15 @@ def test_a_history_is_serialisable(tmp_path: Path, table_type: TableType, number
     require_serialisable(table, SEED + number)
 
 
+@pytest.mark.invariant("P2", "P5")
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_history_of_log_inserts_is_serialisable(tmp_path: Path, number: int) -> None:
+    table = new_table(tmp_path, f"lmdb://{tmp_path}/i", 1, TableType.MERGE_ON_READ)
+    table.set_log_inserts(True)
+    require_serialisable(table, SEED + number)
+
+
 @pytest.mark.invariant("P30")
 @pytest.mark.slow
 def test_a_history_beside_purges_is_serialisable(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from rli import Table, open_table
 from tests.crash.writes import BATCH, FIRST, GONE, KEYS_TO_DELETE, SECOND, do_write, pointed
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
-from tests.support.index_kinds import ALL_KINDS, KINDS, MERGE_ON_READ, TableModel, stored_rows
+from tests.support.index_kinds import ALL_KINDS, KINDS, LOG_INSERTS, MERGE_ON_READ, TableModel, stored_rows
 from tests.support.soak import EVERY_POINT
 from tests.support.tables import check_stored, records
 
@@ -24,7 +24,7 @@ _EVERY: Final = 11
 _ONES_ALONE: Final = ("delete", "merge", "delete_where")
 """Verbs that CI kills with each third kind, in turn; ``test_kill_at_every_step`` kills each of them with the record index."""
 
-_KINDS: Final = ALL_KINDS | MERGE_ON_READ
+_KINDS: Final = ALL_KINDS | MERGE_ON_READ | LOG_INSERTS
 
 FOLLOW_UP = [("a", "z", 9, 9.0), ("h", "new", 9, 9.0), ("next", "y", 9, 9.0)]
 
@@ -51,13 +51,19 @@ def _open(folder: Path) -> Table:
     + [("metadata", "upsert"), ("metadata-partition", "rollback")]
     # Tables of version 9 and of version 6 with log files.
     + [("metadata-partition-logs", "upsert"), ("simple-logs", "delete_where"), ("metadata-logs", "rollback")]
+    + [("record-partition-inserts", "merge")]
+    + [
+        ("metadata-inserts", write)
+        for write in (("upsert", "delete_where", "rollback", "cluster") if EVERY_POINT else ())
+    ]
     + [(f"{name}-logs", "merge") for name in (KINDS if EVERY_POINT else ())],
 )
 def test_a_kill_at_every_change(tmp_path: Path, name: str, write: str) -> None:
     template = tmp_path / "template"
     template.mkdir()
     kind = _KINDS[name]
-    table = kind.create(template, small_file_size=0)
+    # New records go to log files of small file groups.
+    table = kind.create(template, small_file_size=1 << 20 if kind.log_inserts else 0)
     first, _ = kind.model().upserted(FIRST)
     before, _ = first.upserted(SECOND)
     table.upsert(records(*FIRST))

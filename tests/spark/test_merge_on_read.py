@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import rli
 import rli_spark
 from tests.support.hudi_tables import unzip_hudi_table
-from tests.support.index_kinds import MERGE_ON_READ
+from tests.support.index_kinds import LOG_INSERTS, MERGE_ON_READ
 from tests.support.lanes import first_on_every_spark
 from tests.support.rows import sorted_rows
 from tests.support.tables import check_stored
@@ -45,17 +45,17 @@ def test_filters_reach_merged_records(spark: SparkSession, tmp_path: Path) -> No
         assert collected(found) == sorted_rows(table.read(columns=["uuid"], filters=filters))
 
 
-@pytest.mark.parametrize("kind", first_on_every_spark(["record-logs", "bucket-logs"]))
+@pytest.mark.parametrize("kind", first_on_every_spark(["record-logs", "bucket-logs", "record-inserts"]))
 def test_spark_appends_log_files(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    table = MERGE_ON_READ[kind].create(tmp_path, maintenance=False)
+    table = (MERGE_ON_READ | LOG_INSERTS)[kind].create(tmp_path, maintenance=False)
     rows = [(f"k{number}", "xy"[number % 2], 10, float(number)) for number in range(20)]
     rli_spark.upsert(frame_of(spark, rows), table)
     late, newer = ("k1", "y", 9, -1.0), [("k0", "x", 11, 100.0), ("k2", "y", 12, 200.0)]
     written = rli_spark.upsert(frame_of(spark, [late, *newer]), table)
     is_global = table.index.scope is rli.Scope.GLOBAL
     assert (written.updated, written.moved, written.unchanged) == (1, int(is_global), 1)
-    # A small file takes the record that moves; a bucket takes it as a new one, into a log file.
-    assert (written.files_appended, written.files_rewritten) == ((1, 1) if is_global else (2, 0))
+    # A small base file takes the record that moves, unless new records go to log files.
+    assert (written.files_appended, written.files_rewritten) == ((1, 1) if kind == "record-logs" else (2, 0))
     deleted = rli_spark.delete(spark.createDataFrame([("k3",), ("k4",)], "id string"), table)
     assert (deleted.deleted, deleted.files_rewritten) == (2, 0)
     with pytest.raises(rli.InvalidInputError, match="those of a snapshot"):
