@@ -7,7 +7,7 @@ the names of its files, so that file groups without records need one, too.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, Self
@@ -43,55 +43,50 @@ class Birth:
 
     Attributes:
         records: what the partitions hold.
-        kinds: the new partitions.
         new: the files; their instant is that of the deltacommit that makes the partitions.
         completion_time: of that deltacommit.
         is_first: the metadata table itself is new.
     """
 
     records: InitialRecords
-    kinds: Sequence[str]
     new: NewFiles
     completion_time: str
     is_first: bool
 
     @classmethod
-    def of(cls, records: InitialRecords, kinds: Sequence[str], folder: str) -> Self:
+    def of(cls, records: InitialRecords, folder: str) -> Self:
         """A birth that begins now.
 
         Args:
-            records: what the partitions hold.
-            kinds: the new partitions; with ``files`` the metadata table itself is new.
+            records: what the partitions hold; with ``files`` among them the metadata table itself is new.
             folder: for the files, relative to the table; nobody else uses it.
         """
         table, data = records.snapshot.table, records.snapshot.timeline
         metadata = load_timeline(table.storage, metadata_layout(table.timeline_layout))
         used = max(data.latest_time or "", metadata.latest_time or "")
         now = new_instant_time(table.now(), used or None)
-        is_first = PartitionKind.FILES in kinds
+        is_first = PartitionKind.FILES in records.kinds
         instant = _first_instant(data) if is_first else _instant_of_birth(data, metadata, now)
         new = NewFiles(table, folder, instant, now)
-        return cls(records, kinds, new, new_instant_time(table.now(), now), is_first)
+        return cls(records, new, new_instant_time(table.now(), now), is_first)
 
-    def write(self, layout: TimelineLayout, on_file: Callable[[], None] = lambda: None) -> list[str]:
-        """Write the files.
+    def write(self, layout: TimelineLayout) -> list[str]:
+        """Write the files, from what was read.
 
         Args:
             layout: of the timeline of the metadata table, relative to the metadata table.
-            on_file: called for each data file of the table that was read.
 
         Returns:
             The files below the folder, in the order in which they are to come into the metadata table.
 
         Raises:
-            CorruptTableError: a base file of the table is missing or damaged.
+            ConflictError, CorruptTableError: as ``InitialRecords.add_to``.
             RepeatedKeyError: the record index is global, and a record key is in two file groups.
-            UnsupportedTableError: an instant of the table is no time, so that no record index can name it.
         """
         files, stats = [], []
         with ExitStack() as stack:
-            sorters = {kind: stack.enter_context(CellSorter()) for kind in self.kinds}
-            self.records.add_to(sorters, on_file)
+            sorters = {kind: stack.enter_context(CellSorter()) for kind in self.records.kinds}
+            self.records.add_to(sorters)
             for kind, sorter in sorters.items():
                 for file_id in self.records.file_ids(kind):
                     files.append(self._write_log(kind, file_id))

@@ -29,6 +29,7 @@ from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind, is_own
 from rli.hudi.properties import PROPERTIES_PATH, Key
 from rli.hudi.timeline.instant import Action
+from rli.metadata_table.kept_shards import remove_kept
 from rli.publication.instants import TableInstant
 from rli.publication.metadata_files import ReplacesFiles, bring_into_place, flush_waiting
 from rli.view import paths
@@ -98,6 +99,7 @@ def remove_partitions(partitions: Sequence[str], fence: ReplacesFiles) -> None:
     _change_properties(fence, unlisted=partitions)
     _delete_folders(fence, partitions, is_whole=PartitionKind.FILES in partitions)
     _change_definitions(fence, (), partitions)
+    remove_kept(fence.table.storage, partitions)
     # Last: as long as the plan is there, the partitions can be removed again.
     for indexing in indexings_of(fence.table.load_timeline(), partitions):
         fence.require_held()

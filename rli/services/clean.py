@@ -8,7 +8,7 @@ carried out, rli or Hudi, carries it out. Kept are
 3. what the table needed as of each savepoint;
 4. what pending writes may be building on.
 
-Temporary files and unfinished drafts of killed writers go, too. On tables that share a lock with writers of Hudi, pending
+Temporary files and unfinished drafts of killed writers go, too, and what abandoned builds have read. On tables that share a lock with writers of Hudi, pending
 commits of Hudi's dead writers are rolled back.
 """
 
@@ -27,6 +27,7 @@ from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.clean_metadata import CleanPlan
 from rli.hudi.timeline.instant import Action, Instant, InstantState
 from rli.hudi.timeline.timeline import Timeline
+from rli.metadata_table.kept_shards import remove_abandoned
 from rli.model import FileGroupId
 from rli.publication.fence import Fence, remove_unfinished_drafts
 from rli.publication.instants import TableInstant
@@ -85,6 +86,7 @@ def clean(
     finish_cleans(table, fence)
     roll_back_expired(table, fence)
     table.storage.remove_temporaries()
+    remove_abandoned(table.storage)
     remove_unfinished_drafts(fence)
     kept = KeptInstants(table.load_timeline())
     earliest = kept.earliest_readable(keep_commits)

@@ -21,6 +21,7 @@ from rli.hudi.metadata.partitions import PartitionKind
 from rli.index.contract import TableIndex
 from rli.index.roles import IndexesColumns
 from rli.metadata_table.indexed_columns import IndexedColumns, chosen_columns
+from rli.metadata_table.kept_shards import remove_kept
 from rli.metadata_table.secondary_entries import why_not_kept
 from rli.model import Scope
 from rli.publication.fence import Fence
@@ -131,7 +132,18 @@ def remove_dropped(fence: Fence, index: TableIndex) -> None:
                 continue
             if own.column in present:
                 _remove_partition(listed[name].partition, fence)
+        if own.is_scheduled and own.home is IndexHome.METADATA:
+            remove_kept(fence.table.storage, _of_unfinished(name, own, listed[name].partition))
         forget_index(name, fence)
+
+
+def _of_unfinished(name: str, index: NamedIndex, partition: str) -> list[str]:
+    """The partitions that an unfinished build of an index may have read for."""
+    if index.using is IndexUse.SECONDARY:
+        return [partition, PartitionKind.RECORD_INDEX]
+    # Which of both it is to be, the build finds out.
+    shared = [] if index.expression is None else [partition_of_expression(name, is_own=own) for own in (False, True)]
+    return [partition, *shared]
 
 
 def _remove_old_marks(named: NamedIndexes, fence: Fence) -> None:

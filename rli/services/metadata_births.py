@@ -18,6 +18,7 @@ from rli.hudi.timeline.timeline import Timeline, load_timeline
 from rli.metadata_table.birth import Birth
 from rli.metadata_table.indexed_columns import IndexedColumns, names_of_columns
 from rli.metadata_table.initial_records import InitialRecords
+from rli.metadata_table.kept_shards import remove_kept
 from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.publication.metadata_partitions import PlannedPartitions, add_partitions, remove_partitions
@@ -60,15 +61,17 @@ def prepare_partitions(
 ) -> PreparedPartitions | None:
     """Build the partitions that the metadata table lacks, in a folder; None if it lacks none. No lease is needed.
 
+    What a former build of them has read is not read again.
+
     Args:
         wanted: the partitions.
         table: as it is now; its storage waits for the disk.
         folder: relative to the table; nobody else uses it.
-        on_progress: told how many of how many files of the table were read.
-        tasks: of an engine, which read footers and record keys; None to read them in this process.
+        on_progress: told how many of how many files of the table are read.
+        tasks: of an engine, which read the files; None to read them in this process.
 
     Raises:
-        ConflictError: another engine is writing.
+        ConflictError: another engine is writing, or another process has removed what was read.
         CorruptTableError: a base file is missing or damaged.
         InvalidInputError: there is no such partition or column, or a record key is in two partitions of the table.
         UnsupportedTableError: tables of this version have no such partitions.
@@ -90,9 +93,10 @@ def prepare_partitions(
     secondary = {made.name: made.columns[0] for made in own if not is_of_expression(made.name)}
     expressions = {made.name: made for made in own if is_of_expression(made.name)}
     is_partitioned = wanted.scope is Scope.PARTITION
-    records = InitialRecords(snapshot, columns, is_partitioned, secondary, expressions, tasks, folder)
-    birth = Birth.of(records, kinds, folder)
-    files = birth.write(table.timeline_layout, _counted(records.files_to_read(kinds), on_progress))
+    records = InitialRecords(snapshot, kinds, columns, is_partitioned, secondary, expressions, tasks)
+    records.read(on_progress)
+    birth = Birth.of(records, folder)
+    files = birth.write(table.timeline_layout)
     plan = PlannedPartitions(
         partitions=tuple(kinds), instant=birth.new.instant, is_first=birth.is_first, files=tuple(files), source=folder
     )
@@ -121,6 +125,7 @@ def publish_partitions(prepared: PreparedPartitions, fence: Fence) -> MetadataCh
         # Until the new ones are listed, readers read more than they need.
         remove_partitions(replaced, fence)
     add_partitions(plan, prepared.definitions, fence)
+    remove_kept(table.storage, plan.partitions)
     metrics.SERVICES.add(1, service="metadata")
     events.METADATA_ENABLED.log(table=table.location, partitions=plan.partitions, seconds=prepared.seconds)
     return MetadataChange(plan.partitions, (), fence.table.reloaded().properties.metadata_partitions)
@@ -186,14 +191,3 @@ def _definitions(wanted: NewPartitions, snapshot: Snapshot, kinds: Collection[st
 
 def _schema(snapshot: Snapshot) -> pa.Schema:
     return snapshot.schema or pa.schema([])
-
-
-def _counted(total: int, on_progress: Callable[[int, int], None]) -> Callable[[], None]:
-    done = 0
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        on_progress(done, total)
-
-    return count

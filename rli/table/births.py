@@ -1,4 +1,7 @@
-"""New partitions of the metadata table, built beside writers, who wait for the last step alone."""
+"""New partitions of the metadata table, built beside writers, who wait for the last step alone.
+
+Each build goes on with what those before have read, also those of dead processes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rli.coordination.requests import request_folder_of
-from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.errors import ConflictError, CorruptTableError, InstantNotFoundError
 from rli.index.contract import TableIndex
 from rli.publication.fence import Fence
 from rli.services.metadata_births import (
@@ -38,7 +41,7 @@ class BesideWriters:
     Attributes:
         opened: gives definition and index as they are now.
         service: holds the lease for a table service.
-        tasks: of an engine, which read footers and record keys; None to read them in this process.
+        tasks: of an engine, which read the files; None to read them in this process.
     """
 
     opened: Callable[[], tuple[TableDefinition, TableIndex]]
@@ -67,8 +70,8 @@ class BesideWriters:
         with request_folder_of(definition, index) as request:
             try:
                 prepared = prepare_partitions(wanted, definition, request.path, on_progress, self.tasks)
-            except (CorruptTableError, InstantNotFoundError):
-                # Others may have cleaned a file away.
+            except (ConflictError, CorruptTableError, InstantNotFoundError):
+                # Others may have cleaned a file away, or built the same partition.
                 if is_unchanged(definition, timeline):
                     raise
                 return None

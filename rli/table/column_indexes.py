@@ -67,30 +67,21 @@ class IndexesOnColumns:
         found, home = self._found(name, index, timeout)
         if found is not None and found.state is ColumnIndexState.VALID:
             return self._require(name)
-        if home is IndexHome.STORE:
-            # A lost index that keeps values unique goes on refusing commits, until it is built again.
-            is_enforced = index.is_unique and found is not None and found.state is ColumnIndexState.INVALID
-            if not is_enforced:
-                self.schedule(name, index, timeout)
-            own = self._named_ones().indexes.get(name)
-            try:
-                return self._build_in_store(name, index, timeout, on_progress)
-            except RliError as error:
-                # One that is being built elsewhere is that process's.
-                if found is None and own is not None and not isinstance(error, ConflictError):
-                    with suppress(RliError):
-                        self._drop_unbuilt(name, own, timeout)
-                raise
-        is_owner = False
-        # Another process may have built the same partition meanwhile, for other columns.
-        for _ in range(_ATTEMPTS):
-            wanted = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope))
-            if wanted is None:
-                break
-            is_owner = True
-            build_partitions(self._opened, wanted, timeout, on_progress)
-        self._name(name, index, index.named(home, is_owner=is_owner), timeout)
-        return self._require(name)
+        # A lost index that keeps values unique goes on refusing commits, until it is built again.
+        is_enforced = index.is_unique and found is not None and found.state is ColumnIndexState.INVALID
+        if not is_enforced:
+            # Whatever becomes of this process, the next build goes on, and a drop removes what there is.
+            self.schedule(name, index, timeout)
+        own = self._named_ones().indexes.get(name)
+        build = self._build_in_store if home is IndexHome.STORE else self._build_in_metadata
+        try:
+            return build(name, index, timeout, on_progress)
+        except RliError as error:
+            # One that is being built elsewhere is that process's.
+            if found is None and own is not None and not isinstance(error, ConflictError):
+                with suppress(RliError):
+                    self._drop_unbuilt(name, own, timeout)
+            raise
 
     def schedule(self, name: str, index: WantedIndex, timeout: float | None) -> ColumnIndex:
         """See ``Table.create_index``, without waiting."""
@@ -133,6 +124,20 @@ class IndexesOnColumns:
         home = home_of(index, self._opened) if found is None else found.home
         _require_same(found, index, home)
         return found, home
+
+    def _build_in_metadata(
+        self, name: str, index: WantedIndex, timeout: float | None, on_progress: OnProgress
+    ) -> ColumnIndex:
+        is_owner = False
+        # Another process may have built the same partition meanwhile, for other columns.
+        for _ in range(_ATTEMPTS):
+            wanted = self._plan(lambda now: partitions_for(name, index, now, self._opened.scope))
+            if wanted is None:
+                break
+            is_owner = True
+            build_partitions(self._opened, wanted, timeout, on_progress)
+        self._name(name, index, index.named(IndexHome.METADATA, is_owner=is_owner), timeout)
+        return self._require(name)
 
     def _build_in_store(
         self, name: str, index: WantedIndex, timeout: float | None, on_progress: OnProgress

@@ -243,5 +243,9 @@ class IndexOfTable:
 
         An index that has lost what says whose it is can be removed too: the table's settings name it as the table's. Of
         ``record-index:``, the partition leaves the metadata table, for Hudi's writers too.
+
+        Raises:
+            UnsupportedTableError: of ``record-index:``: new records go to log files (``log_inserts``), or are there while writers of
+                Hudi are known: says what to do before.
         """
         index_upkeep.drop(self._opened)

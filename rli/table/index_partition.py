@@ -20,6 +20,7 @@ from rli.publication.fence import Fence
 from rli.services.metadata_births import enable_metadata
 from rli.services.metadata_table import disable_metadata
 from rli.services.new_partitions import NewPartitions
+from rli.table.keys_for_hudi import require_droppable
 from rli.table.opened import OpenTable
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
@@ -81,9 +82,10 @@ def _has_partition(table: OpenTable) -> bool:
 
 
 def drop_partition(kind: InMetadataTable, table: OpenTable) -> None:
-    """Remove the partition of a table's index from the metadata table, if it is there."""
+    """Remove the partition of a table's index from the metadata table, if it is there; raises as ``require_droppable``."""
     definition, index = table.refreshed()
     with unsynced_service(definition, index, "drop of the index") as (durable, fence):
+        require_droppable(durable.reloaded(), kind.partition)
         if kind.partition in durable.reloaded().properties.all_metadata_partitions:
             disable_metadata([kind.partition], fence)
 

@@ -44,6 +44,25 @@ def require_keys_without(table: TableDefinition, partitions: Collection[str]) ->
         _require_no_new_records(snapshot, f"removed={PartitionKind.RECORD_INDEX}")
 
 
+def require_droppable(table: TableDefinition, partition: str) -> None:
+    """Pass the drop of a table's index, which is a partition of its metadata table. The caller holds the lease.
+
+    Raises:
+        UnsupportedTableError: the setting ``log_inserts`` relies on it; or as ``require_keys_without``.
+    """
+    settings = table.require_settings()
+    if settings.log_inserts and not table.properties.is_copy_on_write and partition == PartitionKind.RECORD_INDEX:
+        raise UnsupportedTableError(
+            f"new records go to log files, and the table's index finds them there: log_inserts=True index={settings.index_url} "
+            f"table={table.location}",
+            remedy=(
+                "run: rli table-type TABLE --no-log-inserts, then drop the index; or give the table another one: "
+                "rli index migrate TABLE --to URL"
+            ),
+        )
+    require_keys_without(table, [partition])
+
+
 def _require_no_new_records(snapshot: Snapshot, change: str) -> None:
     log = log_of_new_records(snapshot, commits_of(snapshot))
     if log is not None:

@@ -42,8 +42,9 @@ class MetadataOfTable:
     ) -> MetadataChange:
         """Build partitions of the metadata table from the table's files; those that are there already stay.
 
-        They are built beside writers, who wait for the last step alone. If others commit meanwhile, they are built again; the third
-        time, writers wait for all of it. If the process dies, the table stays as it was, and the next call begins anew.
+        They are built beside writers, who wait for the last step alone. If others commit meanwhile, they are built again from what was
+        read and from the changed files; the third time, writers wait. If the process dies, the table stays as it was, and the next
+        call reads only files that were not read before.
 
         Args:
             partitions: "files" (always made), "column_stats", "partition_stats" (with "column_stats"), "bloom_filters",
@@ -51,7 +52,7 @@ class MetadataOfTable:
             columns: that get statistics, those within structures as "column.field"; by default the first 32 that are not nested.
             timeout: as for ``clean``.
             on_progress: called with the number of files read so far, and of all files to read.
-            tasks: of an engine, which read the footers and record keys of the table, a file in each; by default this process does. It
+            tasks: of an engine, which read the files of the table, up to 64 MiB in each; by default this process does. It
                 sorts and writes what they read. ``rli_spark.enable_metadata`` gives those of Spark.
 
         Returns:

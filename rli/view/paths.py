@@ -28,6 +28,7 @@ PREPARED: Final = f"{_FOLDER}/prepared"
 
 ARCHIVING: Final = f"{_FOLDER}/archiving"
 BIRTHS: Final = f"{_FOLDER}/metadata"
+BUILDS: Final = f"{_FOLDER}/builds"
 RECORDS: Final = f"{_FOLDER}/records"
 INDEX: Final = f"{_FOLDER}/index"
 PROBES: Final = _FOLDER
@@ -127,6 +128,11 @@ def birth_files(folder: str) -> str:
 def birth_plan(folder: str) -> str:
     """Says which partitions are about to come."""
     return f"{folder}/plan.json"
+
+
+def build_folder(source: str) -> str:
+    """Holds what was read for builds of partitions of the metadata table, for builds that go on."""
+    return f"{BUILDS}/{source}"
 
 
 def compaction_plan(folder: str) -> str:

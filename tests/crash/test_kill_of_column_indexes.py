@@ -31,7 +31,7 @@ _OPENERS = ("beside", "stored_column")
 Change = Callable[[Path, AtPoint], None]
 
 
-def _small_shards(slices: Sequence[FileSlice]) -> list[list[FileSlice]]:
+def _small_shards(slices: Sequence[FileSlice], _: object = None) -> list[list[FileSlice]]:
     return [[one] for one in slices]
 
 
@@ -43,7 +43,10 @@ def _pointed_stores(at_point: AtPoint) -> Iterator[None]:
         return PointedStore(open_store(url, create=create), at_point)
 
     first, second = (f"rli.index.record.columns.{module}.open_store" for module in _OPENERS)
-    with patch(first, opened), patch(second, opened), patch("rli.index.record.columns.building.shards", _small_shards):
+    stored, in_metadata = (
+        f"rli.{module}.shards" for module in ("index.record.columns.building", "metadata_table.kept_shards")
+    )
+    with patch(first, opened), patch(second, opened), patch(stored, _small_shards), patch(in_metadata, _small_shards):
         yield
 
 
@@ -86,6 +89,8 @@ def test_kill_at_changes_of_indexes(copies: Copies, copies_9: Copies, change: Ch
         with open_copy(folder) as table:
             _require_same(table, point)
             table.upsert(records(*BATCH))
+            table.clean(keep_commits=1)
+            table.metadata.compact()
             _require_same(table, point)
             if turn % 2:
                 _create(table)
@@ -98,7 +103,8 @@ def test_kill_at_changes_of_indexes(copies: Copies, copies_9: Copies, change: Ch
             _require_same(table, point)
             assert table.metadata.verify() == (), point
             table.clean()
-            assert not [*(folder / "table" / ".hoodie" / ".rli").glob("dropped_indexes/*")], point
+            for left in ("dropped_indexes/*", "builds/*/*/*"):
+                assert not [*(folder / "table" / ".hoodie" / ".rli").glob(left)], point
 
 
 def _create(table: Table) -> None:

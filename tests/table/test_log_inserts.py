@@ -142,6 +142,19 @@ def test_shared_locks_need_record_index(tmp_path: Path) -> None:
     assert other.insert(records(("b", "x", 1, 1.0))).files_appended == 0
 
 
+def test_drops_wait_for_the_setting(tmp_path: Path) -> None:
+    table = create(tmp_path, index="record-index:")
+    table.insert(records(*ROWS))
+    for refused in (table.drop_index, rli.open_table(table.location).index.drop):
+        with pytest.raises(rli.UnsupportedTableError, match=r"log_inserts=True index=record-index:.*--no-log-inserts"):
+            refused()
+    assert table.upsert(records(("new", "x", 1, 1.0))).files_appended == 1
+    table.set_log_inserts(False)
+    table.drop_index()
+    rli.open_table(table.location).bootstrap_index()
+    assert rli.open_table(table.location).upsert(records(("new", "x", 2, 2.0))).updated == 1
+
+
 def test_writes_notice_removed_record_index(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.metadata.enable(["record_index"])

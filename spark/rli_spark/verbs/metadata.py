@@ -21,8 +21,8 @@ def enable_metadata(
 ) -> MetadataChange:
     """Build partitions of the metadata table, beside writers; see ``table.metadata.enable``.
 
-    Executors read the footers and record keys of the table, a file in each task, and merge log files. They leave keys in files of the
-    table's folder, which go at the end. The driver sorts the keys, in bounded memory, and writes the partitions.
+    Executors read the footers and record keys of the table, up to 64 MiB of files in each task, and merge log files. They leave what they
+    read in files of the table's folder, which go at the end. The driver sorts it, in bounded memory, and writes the partitions.
 
     Example:
         >>> enable_metadata(spark, table, ["files", "record_index"]).added  # doctest: +SKIP

@@ -17,7 +17,7 @@ import numpy as np
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import pack
 from rli.index.record.columns.entry_keys import NO_FILE_GROUP, distinct, entry_keys, joined
-from rli.index.record.entries.builds import BuildNotes, shards, state_of_build, unfinished_build
+from rli.index.record.entries.builds import BuildNotes, state_of_build, unfinished_build
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
@@ -30,6 +30,7 @@ from rli.view.column_values import ColumnValues
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.flushed_commits import sync_table
+from rli.view.shards import shards
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import verified_snapshot
 

@@ -6,9 +6,8 @@ shard.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -16,9 +15,9 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
 from rli.json_text import parse_json
 from rli.store.contract import Store, Watermarks
-from rli.tasks import lots_of
 from rli.view.cleaned_logs import cleaned_meanwhile
 from rli.view.file_slices import FileSlice
+from rli.view.shards import name_of_shard
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import missing_group
 
@@ -27,9 +26,6 @@ _BEGAN: Final = "build"
 
 _DONE: Final = "built/"
 """Begins the names of the control records of finished shards: how many records each has."""
-
-_SHARD_BYTES: Final = 64 << 20
-"""Of files: some million entries at most are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +52,12 @@ class BuildNotes:
 
     def rows_of(self, shard: Sequence[FileSlice]) -> int | None:
         """How many records a finished shard has; None if it is not finished."""
-        content = self.store.read_control(f"{_DONE}{_name_of(shard)}")
+        content = self.store.read_control(f"{_DONE}{name_of_shard(shard)}")
         return None if content is None else int(content)
 
     def finish(self, shard: Sequence[FileSlice], rows: int) -> None:
         """Note that the store has all entries of a shard."""
-        self.store.compare_and_set(f"{_DONE}{_name_of(shard)}", None, str(rows).encode())
+        self.store.compare_and_set(f"{_DONE}{name_of_shard(shard)}", None, str(rows).encode())
 
 
 def unfinished_build(index: StoredEntries) -> tuple[Watermarks, LogRecord] | None:
@@ -91,14 +87,3 @@ def state_of_build(now: Snapshot, record: LogRecord) -> Snapshot | None:
     state = now.reduced_to(frozenset(record.covers))
     # Of a file that is gone, the records would be passed over.
     return None if cleaned_meanwhile(state, now) or missing_group(now, state) is not None else state
-
-
-def shards(slices: Sequence[FileSlice]) -> Iterator[list[FileSlice]]:
-    """The slices in order, together up to some size."""
-    return lots_of(slices, lambda one: one.size, _SHARD_BYTES)
-
-
-def _name_of(shard: Sequence[FileSlice]) -> str:
-    """A name that no shard with other files has."""
-    paths = "\n".join(file.path for one in shard for file in one.files)
-    return hashlib.sha256(paths.encode()).hexdigest()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rli.errors import CorruptTableError, IndexNotReadyError, RepeatedKeyError
 from rli.hudi.table_features import remedy_of_bootstrap
-from rli.index.record.entries.builds import BuildNotes, shards, state_of_build, unfinished_build
+from rli.index.record.entries.builds import BuildNotes, state_of_build, unfinished_build
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.entries.time_to_live import expired_before
 from rli.index.record.log.actions import BOOTSTRAP
@@ -32,6 +32,7 @@ from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.flushed_commits import sync_table
+from rli.view.shards import shards
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import verified_snapshot
 
