@@ -36,3 +36,12 @@ def test_records_are_read_by_values(spark: SparkSession, tmp_path: Path) -> None
         rli_spark.read(spark, table, keys=values, on="nowhere")
     with pytest.raises(rli.InvalidInputError, match="frame"):
         rli_spark.read(spark, table, on="email")
+    # Nobody asks an index that is being built, or that was lost.
+    table.create_index("by_n", on="n", wait=False)
+    table.metadata.disable(["secondary_index_by_email"])
+    states = {"by_email": rli.ColumnIndexState.INVALID, "by_n": rli.ColumnIndexState.BUILDING}
+    assert {index.name: index.state for index in table.indexes() if index.name in states} == states
+    for on in ("email", "n"):
+        joined = rli_spark.read(spark, table).join(values.select(on).distinct(), on)
+        asked = rli_spark.read(spark, table, keys=values, on=on)
+        assert sorted(row.id for row in asked.collect()) == sorted(row.id for row in joined.collect()) != []
