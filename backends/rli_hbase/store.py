@@ -57,7 +57,7 @@ class HbaseStore(ControlledStore):
                 yield from to_batches(found)
         self._table.require_present()
 
-    def find(self, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+    def find(self, prefixes: EncodedKeys, applied: int = 0) -> Iterator[tuple[EncodedKeys, Entries]]:  # noqa: ARG002
         for items in self._short.find(prefixes):
             yield from to_batches(items)
         # The rows of long keys are in the order of digests.

@@ -109,7 +109,7 @@ class LmdbStore(Store):
                 yield from page.batches
                 start = page.next_start
 
-    def find(self, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+    def find(self, prefixes: EncodedKeys, applied: int = 0) -> Iterator[tuple[EncodedKeys, Entries]]:  # noqa: ARG002
         return self.find_in_parts(prefixes, _FOUND_AT_ONCE)
 
     def find_in_parts(self, prefixes: EncodedKeys, at_once: int) -> Iterator[tuple[EncodedKeys, Entries]]:

@@ -11,6 +11,7 @@ from rli.errors import StoreUnavailableError
 from rli.store import EncodedKeys, Entries
 from rli_redis.buckets import Positions, decode
 from rli_redis.reading import BYTES_PER_COMMAND
+from rli_redis.segment_set import WidthAndShard
 from rli_redis.segment_states import SegmentStates
 from rli_redis.segments import Segment, addresses
 from rli_redis.servers import Servers
@@ -26,12 +27,14 @@ def scan(servers: Servers, states: SegmentStates, shard: int, batch_size: int) -
     """
     for width, own_shard in states.known():
         if own_shard == shard:
-            yield from _scan_segment(servers, states, width, shard, batch_size)
+            yield from scan_segment(servers, states, (width, shard), batch_size)
 
 
-def _scan_segment(
-    servers: Servers, states: SegmentStates, width: int, shard: int, batch_size: int
+def scan_segment(
+    servers: Servers, states: SegmentStates, width_and_shard: WidthAndShard, batch_size: int
 ) -> Iterator[tuple[EncodedKeys, Entries]]:
+    """The same of one segment."""
+    width, shard = width_and_shard
     segment = states.present([(width, shard)])[0]
     if segment is None:
         return

@@ -84,6 +84,11 @@ def announced_segments(servers: Servers, names: Names) -> set[WidthAndShard]:
     return {segment_of(int(member)) for member in members if member.isdigit()}
 
 
+def count_members(servers: Servers, names: Names) -> int:
+    """How many members the set has: it only grows, unless its server goes back."""
+    return int(servers.execute(Command(servers.place(names), ("SCARD", names.segments))))
+
+
 def confirmed_segments(servers: Servers, names: Names, segments: list[WidthAndShard]) -> list[WidthAndShard] | None:
     """Those of the segments that are confirmed; None if the set is not there."""
     members = [_SET_ITSELF, *map(_confirmed, segments)]

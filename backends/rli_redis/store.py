@@ -15,6 +15,7 @@ from rli_redis.contents import stored_bytes
 from rli_redis.control import ControlRecords
 from rli_redis.entries import StoredEntries
 from rli_redis.epochs import Epochs
+from rli_redis.finding import Finder
 from rli_redis.health import require_safe_servers, servers_health
 from rli_redis.independent_servers import IndependentServers
 from rli_redis.keyspace import Names
@@ -52,6 +53,7 @@ class RedisStore(Store):
         self._control = ControlRecords(servers, names, presence, self._epochs)
         self._writer = Writer(servers, names, self._reader, tables, self._states, presence, self._control, self._epochs)
         self._watermarks = ShardWatermarks(servers, names, presence, self._control, self._epochs)
+        self._finder = Finder(servers, names, presence, self._states, tables, self._control, self._note_floor)
         self._epochs.when_renewed(lambda: self._watermarks.read(self.applied_sequence()).written)
         self._evidence: Mapping[str, str] = {}
         self._seen_floor = 0
@@ -88,6 +90,10 @@ class RedisStore(Store):
 
     def scan(self, shard: int, batch_size: int) -> Iterator[tuple[EncodedKeys, Entries]]:
         yield from scan(self._opened(), self._states, shard, batch_size)
+
+    def find(self, prefixes: EncodedKeys, applied: int = 0) -> Iterator[tuple[EncodedKeys, Entries]]:
+        self._opened()
+        yield from self._finder.find(prefixes, applied)
 
     def read_control(self, name: str) -> bytes | None:
         self._opened()

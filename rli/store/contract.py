@@ -162,13 +162,17 @@ class Store(ABC):
         An entry that is in the store before and after the scan is seen exactly once.
         """
 
-    def find(self, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+    def find(self, prefixes: EncodedKeys, applied: int = 0) -> Iterator[tuple[EncodedKeys, Entries]]:  # noqa: ARG002
         """All entries whose keys begin with one of some prefixes, tombstones included, in batches of one width.
 
         There may be more of them than fit into memory, and the caller may stop at any batch. By default, the shards of the prefixes are scanned: stores that keep keys in order need not do that.
 
         Args:
             prefixes: distinct, each with the only shard where it is sought.
+            applied: the caller knows that all commits up to this sequence were applied.
+
+        Raises:
+            IndexNotReadyError: as ``look_up``.
         """
         for shard in np.unique(prefixes.shards).tolist():
             sought = np.unique(prefixes.keys[prefixes.shards == shard])

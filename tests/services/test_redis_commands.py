@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from rli.errors import IndexNotReadyError
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, get_all, key_batch, random_keys, scanned
@@ -91,3 +92,33 @@ def test_large_batch_is_sent_about_once(store: Store, sent: list[bytes]) -> None
     store.put(key_batch(keys[64:], shards[64:]), entries)
     assert get_all(store, keys[64:], shards[64:]) == entries.tolist()
     assert sum(map(len, sent)) < 2 * 20_000 * (16 + 3)
+
+
+def test_values_are_found_by_few_commands(store: Store, sent: list[bytes]) -> None:
+    """Also where another process has made the shards larger, or stored wider keys, since the last look-up."""
+    prefixes, shards = [b"prefix%02d" % shard for shard in range(40)], list(range(40))
+    sought = key_batch(prefixes, shards)
+    stored: set[bytes] = set()
+    with open_store(store.url) as other:
+        for round_number, count in enumerate((10, 400, 10, 3_000)):
+            for shard, prefix in enumerate(prefixes[: 1 if count == 3_000 else None]):
+                keys = random_keys(count, 9 + round_number, seed=shard)
+                others, own = keys[::2], [prefix + key for key in keys[1::2]]
+                stored.update(own)
+                other.put(key_batch([*others], shard), entries_of(1, range(len(others))))
+                other.put(key_batch(own, shard), entries_of(1, range(len(own))))
+            sent.clear()
+            found = [key for keys, _ in store.find(sought) for key in keys.to_bytes()]
+            assert sorted(found) == sorted(stored)
+            assert not [*store.find(key_batch(prefixes, [*shards[1:], 0]))]
+            again = len(sent)
+            assert len([*store.find(sought)]) <= 8
+            assert len(sent) - again <= 6
+
+
+def test_find_misses_no_applied_commit(store: Store) -> None:
+    store.put(key_batch([b"prefix and key"]), entries_of(1, [1]))
+    assert store.mark_applied(store.applied(), 3)
+    assert len([*store.find(key_batch([b"prefix a"]), 3)]) == 1
+    with pytest.raises(IndexNotReadyError):
+        list(store.find(key_batch([b"prefix a"]), 4))

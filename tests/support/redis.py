@@ -23,7 +23,7 @@ def redis_url(service: Service, *, database: int = 0, **options: object) -> str:
 
 
 READERS_RIGHTS: Final = (
-    "+select +client|setname +info +get +mget +smembers +smismember +memory|usage "
+    "+select +client|setname +info +get +mget +scard +smembers +smismember +memory|usage "
     "+eval +evalsha +hget +hmget +hlen +lindex +zcard +zrangebylex"
 )
 WRITERS_RIGHTS: Final = (

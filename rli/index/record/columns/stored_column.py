@@ -25,7 +25,8 @@ from rli.index.record.columns.actions import ColumnActions
 from rli.index.record.columns.building import Build
 from rli.index.record.columns.earlier_states import has_all, was_built_by
 from rli.index.record.columns.entry_keys import prefixes_of, record_keys_of
-from rli.index.record.entries.purging import floor_of, purge_if_it_pays
+from rli.index.record.entries.identity import require_applied
+from rli.index.record.entries.purging import floor_of_look_ups, purge_if_it_pays
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.sync.result import FollowedState
 from rli.index.record.sync.sync import Sync, unseen_instants
@@ -243,26 +244,41 @@ class StoredColumn:
         if snapshot.timeline.as_of is not None or not self.is_of(snapshot.table, snapshot.schema):
             return None
         try:
-            followed = self.sync(snapshot.table, tasks)
-            # Entries that later commits removed are those of records of this state.
-            is_same = followed.timeline.write_times == snapshot.timeline.write_times
-            if not (is_same or was_built_by(snapshot.timeline, followed.log)):
-                return None
-            parts, count = [pa.array([], pa.string())], 0
-            for keys, entries in self._store.find(prefixes_of(values, self.settings.shards)):
-                # A commit may have removed entries since the index was followed, too.
-                counts = is_live(entries) | (sequences(entries) > followed.sequence)
-                parts.append(record_keys_of(keys.take(counts) if is_same else keys))
-                count += len(parts[-1])
-                if most is not None and count > most:
-                    return None
-            # Behind the look-up: a server that has lost entries meanwhile tells so, and a purge that has removed some.
-            applied, floor = self._store.applied().least, floor_of(self._entries)
+            followed = self._followed(snapshot.table, tasks)
+            try:
+                return self._keys_at(followed, snapshot, values, most)
+            except IndexNotReadyError:
+                # A server of the store went back to an earlier state: the sync applies again what it has lost.
+                return self._keys_at(self.sync(snapshot.table, tasks), snapshot, values, most)
         except RliError as error:
             events.COLUMN_INDEX_UNUSED.log(table=snapshot.table.location, index=self.url, cause=error)
             return None
-        is_whole = (applied or 0) >= followed.sequence and has_all(snapshot.timeline, followed, floor)
-        return pa.concat_arrays(parts).unique() if is_whole else None
+
+    def _keys_at(
+        self, followed: FollowedState, snapshot: Snapshot, values: pa.Array, most: int | None
+    ) -> pa.Array | None:
+        """As ``keys_with``, of an index that has followed the table so far."""
+        # Entries that later commits removed are those of records of this state.
+        is_same = followed.timeline.write_times == snapshot.timeline.write_times
+        if not (is_same or was_built_by(snapshot.timeline, followed.log)):
+            return None
+        parts, count = [pa.array([], pa.string())], 0
+        for keys, entries in self._store.find(prefixes_of(values, self.settings.shards), followed.sequence):
+            # A commit may have removed entries since the index was followed, too.
+            counts = is_live(entries) | (sequences(entries) > followed.sequence)
+            parts.append(record_keys_of(keys.take(counts) if is_same else keys))
+            count += len(parts[-1])
+            if most is not None and count > most:
+                return None
+        # Behind the look-up: a server that has lost entries meanwhile tells so, and a purge that has removed some.
+        require_applied(self._store, followed.sequence)
+        floor = floor_of_look_ups(self._entries)
+        return pa.concat_arrays(parts).unique() if has_all(snapshot.timeline, followed, floor) else None
+
+    def _followed(self, table: TableDefinition, tasks: TaskRunner) -> FollowedState:
+        """The state of the index behind the last commit of the table; the index is brought up to date if it is behind."""
+        state, unseen = unseen_instants(table, self._entries)
+        return self.sync(table, tasks) if unseen.unapplied else state
 
     def forget_deletes(self, kept: Sequence[str]) -> int:
         """Remove entries that went before all of some commits, if that pays; returns how many."""
