@@ -45,6 +45,10 @@ class LongRows(EntryRows):
             for first in range(0, len(found), batch_size):
                 yield found[first : first + batch_size]
 
+    def are_there(self) -> bool:
+        """Whether there is an entry."""
+        return next(self.scan(b"", None, self.batch), None) is not None
+
     def _columns(self, keys: EncodedKeys) -> list[bytes]:
         prefix = self._table.columns.long_prefix
         return [prefix + key for key in keys.to_bytes()]

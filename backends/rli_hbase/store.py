@@ -60,8 +60,8 @@ class HbaseStore(ControlledStore):
     def find(self, prefixes: EncodedKeys, applied: int = 0) -> Iterator[tuple[EncodedKeys, Entries]]:  # noqa: ARG002
         for items in self._short.find(prefixes):
             yield from to_batches(items)
-        # The rows of long keys are in the order of digests.
-        for shard in np.unique(prefixes.shards).tolist():
+        # The rows of long keys are in the order of digests. Most indexes have none: one look instead of one for each shard.
+        for shard in np.unique(prefixes.shards).tolist() if self._long.are_there() else ():
             sought = prefixes.keys[prefixes.shards == shard]
             for found in self._long.scan(shard_row(shard), end_of_shard(shard), self._client.settings.batch):
                 for keys, entries in to_batches(found):

@@ -30,6 +30,7 @@ from rli import (
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.index.record.columns.stored_column import StoredColumn
+from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.table.index import RecordTableIndex
 from rli.store.contract import Store, Watermarks
 from rli.store.registry import open_store
@@ -38,7 +39,7 @@ from rli.view.column_values import ColumnValues
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli_lmdb.store import LmdbStore
-from tests.support.indexes import record_index
+from tests.support.indexes import limit_index, record_index
 from tests.support.soak import FACTOR
 from tests.support.tables import records, turn_into_version_9
 from tests.support.unshared_commits import write_at_once
@@ -417,9 +418,11 @@ def test_impossible_stored_indexes_are_refused(tmp_path: Path, table: Table) -> 
     assert files.indexes() == ()
 
 
+@pytest.mark.parametrize("compared_at_once", [1, 1_000])
 @pytest.mark.parametrize("kind", ["copy_on_write", "merge_on_read"])
-def test_unique_values_are_kept_unique(tmp_path: Path, kind: str) -> None:
+def test_unique_values_are_kept_unique(tmp_path: Path, kind: str, compared_at_once: int) -> None:
     table = new_table(tmp_path / "t", kind)
+    limit_index(table, IndexLimits(unique_values=compared_at_once))
     table.upsert(rows(("a", "x", 1, "a@b"), ("b", "y", 1, "b"), ("c", "x", 1, None), ("d", "y", 1, None)))
     made = table.create_index("by_email", on="email", unique=True)
     assert (made.is_unique, made.home) == (True, IndexHome.STORE)
@@ -452,6 +455,32 @@ def test_unique_values_are_kept_unique(tmp_path: Path, kind: str) -> None:
     values = [row["email"] for row in table.read().to_pylist() if row["email"] is not None]
     assert len(values) == len({*values})
     require_same(table)
+
+
+def test_new_values_are_compared_in_parts(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.upsert(rows(("a", "x", 1, "a@b")))
+    table.create_index("by_email", on="email", unique=True)
+    limit_index(table, IndexLimits(unique_values=500))
+    compared: list[int] = []
+    keys_with = StoredColumn.keys_with
+
+    def noted(self: StoredColumn, snapshot: Snapshot, values: pa.Array, *rest: Any) -> pa.Array | None:
+        compared.append(len(values))
+        return keys_with(self, snapshot, values, *rest)
+
+    monkeypatch.setattr(StoredColumn, "keys_with", noted)
+    new = [(f"k{number}", "xyz"[number % 3], 1, f"{number}@b") for number in range(2_000)]
+    table.upsert(rows(*new))
+    assert sum(compared) == len(new)
+    assert max(compared) < 700
+    # All records pass their values on, and then two of them get one.
+    passed_on = [(key, city, 2, email) for (key, city, *_), (*_, email) in zip(new, [*new[1:], new[0]], strict=True)]
+    table.upsert(rows(*passed_on))
+    with pytest.raises(RepeatedValueError, match="k8"):
+        table.upsert(
+            rows(*[(key, city, 3, email) for key, city, _, email in new if key != "k8"], ("k7", "x", 4, "8@b"))
+        )
+    assert table.get(where={"email": ["1@b", "0@b"]})["id"].sort().to_pylist() == ["k0", "k1999"]
 
 
 @pytest.mark.parametrize("version", [6, 9])

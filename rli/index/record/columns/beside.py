@@ -119,7 +119,7 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         for name in [name for name, index in named.items() if index.is_unique]:
             try:
                 with self._column(name) as column:
-                    UniqueValues(write, locate).require(name, column)
+                    UniqueValues(write, locate, self.limits.unique_values).require(name, column)
             except IndexNotFoundError as error:
                 raise IndexNotReadyError(
                     f"the index that keeps values unique is lost: index={name} beside={self.url}",

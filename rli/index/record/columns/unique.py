@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,23 @@ from rli.view.snapshot import Snapshot
 from rli.view.written_slices import written_file, written_slice
 
 _SAMPLE: Final = 5
+_ROWS_AT_ONCE: Final = 1 << 18
+_NO_ROWS: Final = pa.table([pa.array([], pa.string())] * len(NAMES), NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of some parts of all values: those with some hashes."""
+
+    number: int
+    count: int
+
+    def rows_of(self, rows: pa.Table) -> pa.Table:
+        """Those of some records (without nulls) whose values are in the part."""
+        if self.count == 1:
+            return rows
+        hashes = hashes_of(rows["value"].combine_chunks())
+        return rows.filter(pa.array(hashes % np.uint64(self.count) == self.number))
 
 
 class UniqueValues:
@@ -33,11 +51,14 @@ class UniqueValues:
     Args:
         write: the write.
         locate: where record keys are in the state before it: ``LOCATION_SCHEMA``.
+        most: new values that are in memory at a time, about. The values of a larger write are shared out by their hashes, so that
+            equal ones meet, and the written files are read once for each part.
     """
 
-    def __init__(self, write: UnpublishedWrite, locate: Callable[[pa.Array], pa.Table]) -> None:
+    def __init__(self, write: UnpublishedWrite, locate: Callable[[pa.Array], pa.Table], most: int) -> None:
         self._write = write
         self._locate = locate
+        self._most = most
 
     def require(self, name: str, column: StoredColumn) -> None:
         """Pass a write after which no two records have one value.
@@ -52,7 +73,13 @@ class UniqueValues:
             # The commit that added the column was undone: no record has a value.
             return
         values = ColumnValues(self._write.snapshot.table, self._write.schema, column.settings.column)
-        fresh = _with_values(self._written(values))
+        parts = max(1, -(-sum(stat.inserts + stat.update_writes for stat in self._write.change.stats) // self._most))
+        for part in range(parts):
+            self._require_part(name, column, values, _Part(part, parts))
+
+    def _require_part(self, name: str, column: StoredColumn, values: ColumnValues, part: _Part) -> None:
+        """As ``require``, of those new values that are in a part."""
+        fresh = pa.concat_tables([_NO_ROWS, *(part.rows_of(_with_values(rows)) for rows in self._written(values))])
         # A log file may have a record more than once.
         _raise_repeats(fresh.group_by(NAMES).aggregate([]), name, column.settings.column)
         found = column.keys_with(self._write.snapshot, fresh["value"].combine_chunks().unique(), InProcess())
@@ -61,20 +88,24 @@ class UniqueValues:
                 f"the index that keeps values unique cannot tell which are taken: index={name} url={column.url}",
                 remedy=f"see its state: rli index list TABLE, and make it again, or drop it: rli index drop TABLE {name}",
             )
+        # A record of another part has another value behind the write, as ``_present`` shows.
         others = found.filter(pc.invert(pc.is_in(found, value_set=fresh["key"].combine_chunks())))
-        taken = [pa.table([pa.array([], pa.string())] * 2, NAMES), *self._present(values, others)]
+        taken = [_NO_ROWS, *self._present(values, others)]
         # An entry may be of a former value, or of another value with the same hash.
         repeated = pa.concat_tables(taken)
         repeated = repeated.filter(pc.is_in(repeated["value"], value_set=fresh["value"].combine_chunks()))
         if len(repeated):
             raise _repeated(name, column.settings.column, repeated)
 
-    def _written(self, values: ColumnValues) -> pa.Table:
-        """The records that the write has written, without those that it has copied."""
+    def _written(self, values: ColumnValues) -> Iterator[pa.Table]:
+        """The records that the write has written, without those that it has copied, file by file."""
         changed = self._write.changed
         if changed is not None and changed.has(values.column):
-            return keyed_values(changed.after, values.column)
-        return pa.concat_tables([self._fresh(values, stat).select(NAMES) for stat in self._write.change.stats])
+            for start in range(0, len(changed.after), _ROWS_AT_ONCE):
+                yield keyed_values(changed.after.slice(start, _ROWS_AT_ONCE), values.column)
+        else:
+            for stat in self._write.change.stats:
+                yield self._fresh(values, stat)
 
     def _fresh(self, values: ColumnValues, stat: WriteStat) -> pa.Table:
         """The records that the write has written into a file, without those that it has copied."""
@@ -120,7 +151,7 @@ def require_no_repeats(name: str, snapshot: Snapshot, column: str) -> None:
     suspected = distinct[counts > 1]
     if not len(suspected):
         return
-    parts = [pa.table([pa.array([], pa.string())] * 2, NAMES)]
+    parts = [_NO_ROWS]
     for one in slices:
         rows = _with_values(values.of_slice(one))
         parts.append(rows.filter(pa.array(np.isin(hashes_of(rows["value"].combine_chunks()), suspected))))

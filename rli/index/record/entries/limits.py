@@ -28,6 +28,7 @@ class IndexLimits:
         small_journals: bytes of a commit's journals up to which the process that finds the commit applies it.
         least_tombstones: a purge reads the whole index, so it waits for so many of them at least.
         entries_per_tombstone: and for one tombstone to so many live entries.
+        unique_values: new values of a commit that are compared at a time; the files of a commit with more are read more than once.
     """
 
     keys_of_thread: int = 1 << 19
@@ -42,6 +43,7 @@ class IndexLimits:
     small_journals: int = SMALL_JOURNALS
     least_tombstones: int = 1024
     entries_per_tombstone: int = 4
+    unique_values: int = 1 << 21
 
 
 DEFAULT_LIMITS = IndexLimits()
