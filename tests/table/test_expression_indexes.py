@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,8 @@ from rli import (
     open_table,
 )
 from rli.filters.filter import Filter
+from rli.hudi.metadata.log_changes import LogChanges
+from rli.storage import StoredFile
 from tests.support.soak import FACTOR
 from tests.support.tables import records, turn_into_version_9
 
@@ -231,6 +233,29 @@ def test_filters_take_values_of_small_commits(tmp_path: Path) -> None:
         absent = table.scan(filters="lower(name) = 'nobody at all'").explain().files
         assert absent.pruned[PruningStep.EXPRESSION_INDEX] == absent.total
     assert table.metadata.verify() == ()
+
+
+def test_filters_are_sought_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a commit reads of the filters before it does not grow with the log files of the metadata table."""
+    table = create_table(tmp_path / "t", record_key="id", ordering="ts", maintenance=False)
+    table.upsert(pa.table({"id": ["a", "b"], "ts": [1, 1], "name": ["Ann", "Bo"]}))
+    table.create_index("low", on="name", using="bloom_filters", expression="lower(name)")
+    read: list[str] = []
+    read_log = LogChanges.read
+
+    def noted(self: LogChanges, source: BinaryIO, file: StoredFile) -> None:
+        read.append(file.path)
+        read_log(self, source, file)
+
+    monkeypatch.setattr(LogChanges, "read", noted)
+    counts = []
+    for ts in range(2, 8):
+        read.clear()
+        table.upsert(pa.table({"id": ["a"], "ts": [ts], "name": [f"Ann {ts}"]}))
+        counts.append(sum("rli_expr_index_low" in path for path in read))
+    # The first commit behind the build finds its filter in a base file.
+    assert counts == [0, 1, 1, 1, 1, 1]
+    assert table.read(filters="lower(name) = 'ann 7'")["name"].to_pylist() == ["Ann 7"]
 
 
 def test_a_value_that_fails_is_read(tmp_path: Path) -> None:

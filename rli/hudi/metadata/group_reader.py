@@ -89,6 +89,10 @@ class GroupReader:
         return self._changes(None).keys_of(instants)
 
     def _overlay(self, sought: Sought | None) -> Overlay:
+        if isinstance(sought, SoughtKeys) and len(sought) and not self._merges:
+            newest = self._newest(sought)
+            if newest is not None:
+                return newest
         return Overlay.of(self._changes(sought).batches, merges=self._merges)
 
     def _changes(self, sought: Sought | None) -> LogChanges:
@@ -97,6 +101,24 @@ class GroupReader:
             with _naming(file.path), self._open(file, sought) as source:
                 changes.read(source, file)
         return changes
+
+    def _newest(self, sought: SoughtKeys) -> Overlay | None:
+        """As ``_overlay``, from the newest log file back until each key is found; None if a block takes back others before it.
+
+        What older log files and the base file say of the keys does not count, where records are not merged.
+        """
+        found: list[pa.RecordBatch] = []
+        for file in reversed(self._group.changed_logs):
+            changes = LogChanges(self._instants, self._written, sought)
+            with _naming(file.path), self._open(file, sought) as source:
+                changes.read(source, file)
+            if changes.has_rollback:
+                return None
+            found[:0] = changes.batches
+            sought = sought.without([batch["key"] for batch in changes.batches])
+            if not len(sought):
+                break
+        return Overlay.of(found, merges=False)
 
     def _of_base(self, sought: Sought | None) -> Iterator[pa.RecordBatch]:
         """The cells of the base file, if there is one: the sought ones, or all."""

@@ -31,12 +31,16 @@ class LogChanges:
         instants: tell which blocks count.
         written: tells damage from leftovers of dead writers.
         sought: only changes of these keys; None for all.
+
+    Attributes:
+        has_rollback: a block has taken back others before it, perhaps in files that were not read here.
     """
 
     def __init__(self, instants: ValidInstants, written: WrittenLogs, sought: Sought | None) -> None:
         self._instants = instants
         self._written = written
         self._sought = sought
+        self.has_rollback = False
         self._found: list[tuple[str, pa.RecordBatch]] = []
 
     @property
@@ -63,7 +67,7 @@ class LogChanges:
         for block in LogFileReader(source, file.size).blocks():
             if block.kind is BlockKind.COMMAND:
                 # A rollback takes back what came before it, in files before this one, too.
-                undone = undone_instant(block)
+                self.has_rollback, undone = True, undone_instant(block)
                 self._found = [change for change in self._found if change[0] != undone]
             elif block.kind is BlockKind.CORRUPT:
                 self._require_dead(file, block.place)

@@ -223,6 +223,10 @@ class MetadataTableReader:
         owner = "" if data_partition is None else escaped_partition(data_partition)
         return self._lookup(partition, _distinct(keys), owner)
 
+    def lookup_filters(self, partition: str, keys: pa.Array) -> pa.RecordBatch:
+        """As ``lookup``, of keys of bloom filters: of these the newest record stands, whatever else the partition holds."""
+        return self._lookup(partition, _distinct(keys), "", merges=False)
+
     def lookup_everywhere(self, partition: str, keys: pa.Array) -> pa.RecordBatch:
         """As ``lookup``, in the file groups of all partitions of the table, if each partition has its own."""
         wanted = _distinct(keys)
@@ -291,7 +295,9 @@ class MetadataTableReader:
                 yield former
                 yield removals(keys.filter(pc.invert(pc.is_in(keys, value_set=former["key"]))))
 
-    def _lookup(self, partition: str, wanted: pa.Array, owner: str | None) -> pa.RecordBatch:
+    def _lookup(
+        self, partition: str, wanted: pa.Array, owner: str | None, *, merges: bool | None = None
+    ) -> pa.RecordBatch:
         groups = [group for group in self.groups(partition) if data_partition_of(group.file_id, partition) == owner]
         if not groups or not len(wanted):
             return concatenated([])
@@ -299,14 +305,17 @@ class MetadataTableReader:
 
         def look_up(number: int) -> list[pa.RecordBatch]:
             some = wanted.filter(pa.array(chosen == number))
-            return list(self._reader(partition, groups[number]).lookup(SoughtKeys(some)))
+            return list(self._reader(partition, groups[number], merges=merges).lookup(SoughtKeys(some)))
 
         found = read_each(self._storage, look_up, np.unique(chosen).tolist())
         return concatenated(list(chain.from_iterable(found)))
 
-    def _reader(self, partition: str, group: GroupSlice, instants: ValidInstants | None = None) -> GroupReader:
-        counting, merges = instants or self._instants, kind_of(partition) in _MERGED
-        return GroupReader(self._storage, group, counting, self._written, merges=merges)
+    def _reader(
+        self, partition: str, group: GroupSlice, instants: ValidInstants | None = None, *, merges: bool | None = None
+    ) -> GroupReader:
+        counting = instants or self._instants
+        are_merged = kind_of(partition) in _MERGED if merges is None else merges
+        return GroupReader(self._storage, group, counting, self._written, merges=are_merged)
 
     def _list(self, partition: str) -> tuple[GroupSlice, ...]:
         if kind_of(partition) is None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.hudi.hfile.reader import HFileReader
 from rli.hudi.metadata.secondary_keys import prefixes_of, range_of
+
+_NO_KEYS: Final = pa.array([], pa.binary())
 
 
 class Sought(Protocol):
@@ -38,6 +40,12 @@ class SoughtKeys:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def without(self, found: Sequence[pa.Array]) -> SoughtKeys:
+        """The keys that are not among some others."""
+        return SoughtKeys(
+            self.keys.filter(pc.invert(pc.is_in(self.keys, value_set=pa.concat_arrays([_NO_KEYS, *found]))))
+        )
 
     def are_among(self, keys: pa.Array) -> pa.BooleanArray:
         return pc.is_in(keys, value_set=self.keys)

@@ -124,7 +124,8 @@ def bloom_filters_in(
 ) -> dict[DataFile, StoredBloomFilter]:
     """As ``bloom_filters``, of any partition that has some."""
     keys = {bloom_filter_key(*file): file for file in files}
-    found = _looked_up(reader, partition, keys, StoredBloomFilter)
+    cells = reader.lookup_filters(partition, pa.array(keys, pa.string()))
+    found = {keys[key]: stored for key, stored in _records(cells, StoredBloomFilter)}
     return {file: stored for file, stored in found.items() if not stored.is_deleted}
 
 

@@ -25,7 +25,6 @@ from rli.index.record.columns.actions import ColumnActions
 from rli.index.record.columns.building import Build
 from rli.index.record.columns.earlier_states import has_all, was_built_by
 from rli.index.record.columns.entry_keys import prefixes_of, record_keys_of
-from rli.index.record.entries.identity import require_applied
 from rli.index.record.entries.purging import floor_of_look_ups, purge_if_it_pays
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.sync.result import FollowedState
@@ -271,9 +270,9 @@ class StoredColumn:
             if most is not None and count > most:
                 return None
         # Behind the look-up: a server that has lost entries meanwhile tells so, and a purge that has removed some.
-        require_applied(self._store, followed.sequence)
-        floor = floor_of_look_ups(self._entries)
-        return pa.concat_arrays(parts).unique() if has_all(snapshot.timeline, followed, floor) else None
+        applied, floor = self._store.applied_sequence(), floor_of_look_ups(self._entries)
+        is_whole = (applied or 0) >= followed.sequence and has_all(snapshot.timeline, followed, floor)
+        return pa.concat_arrays(parts).unique() if is_whole else None
 
     def _followed(self, table: TableDefinition, tasks: TaskRunner) -> FollowedState:
         """The state of the index behind the last commit of the table; the index is brought up to date if it is behind."""

@@ -92,6 +92,8 @@ def test_lookups_find_what_scans_find(reader: MetadataTableReader) -> None:
     for partition in reader.partitions:
         cells = concatenated(list(reader.scan(partition)))
         assert reader.lookup(partition, cells["key"]).to_pylist() == cells.to_pylist()
+        for row in cells.slice(0, 20).to_pylist():
+            assert reader.lookup(partition, pa.array([row["key"]])).to_pylist() == [row]
         assert reader.lookup(partition, pa.array(["", "none"])).num_rows == 0
 
 
