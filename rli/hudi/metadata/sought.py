@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.hudi.hfile.reader import HFileReader
 from rli.hudi.metadata.secondary_keys import prefixes_of, range_of
-
-_NO_KEYS: Final = pa.array([], pa.binary())
 
 
 class Sought(Protocol):
@@ -44,7 +42,7 @@ class SoughtKeys:
     def without(self, found: Sequence[pa.Array]) -> SoughtKeys:
         """The keys that are not among some others."""
         return SoughtKeys(
-            self.keys.filter(pc.invert(pc.is_in(self.keys, value_set=pa.concat_arrays([_NO_KEYS, *found]))))
+            self.keys.filter(pc.invert(pc.is_in(self.keys, value_set=pa.chunked_array(found, pa.binary()))))
         )
 
     def are_among(self, keys: pa.Array) -> pa.BooleanArray:

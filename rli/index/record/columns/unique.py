@@ -27,7 +27,7 @@ from rli.view.written_slices import written_file, written_slice
 
 _SAMPLE: Final = 5
 _ROWS_AT_ONCE: Final = 1 << 18
-_NO_ROWS: Final = pa.table([pa.array([], pa.string())] * len(NAMES), NAMES)
+_ROWS: Final = pa.schema([(name, pa.string()) for name in NAMES])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,9 @@ class UniqueValues:
 
     def _require_part(self, name: str, column: StoredColumn, values: ColumnValues, part: _Part) -> None:
         """As ``require``, of those new values that are in a part."""
-        fresh = pa.concat_tables([_NO_ROWS, *(part.rows_of(_with_values(rows)) for rows in self._written(values))])
+        fresh = pa.concat_tables(
+            [_ROWS.empty_table(), *(part.rows_of(_with_values(rows)) for rows in self._written(values))]
+        )
         # A log file may have a record more than once.
         _raise_repeats(fresh.group_by(NAMES).aggregate([]), name, column.settings.column)
         found = column.keys_with(self._write.snapshot, fresh["value"].combine_chunks().unique(), InProcess())
@@ -90,7 +92,7 @@ class UniqueValues:
             )
         # A record of another part has another value behind the write, as ``_present`` shows.
         others = found.filter(pc.invert(pc.is_in(found, value_set=fresh["key"].combine_chunks())))
-        taken = [_NO_ROWS, *self._present(values, others)]
+        taken = [_ROWS.empty_table(), *self._present(values, others)]
         # An entry may be of a former value, or of another value with the same hash.
         repeated = pa.concat_tables(taken)
         repeated = repeated.filter(pc.is_in(repeated["value"], value_set=fresh["value"].combine_chunks()))
@@ -151,7 +153,7 @@ def require_no_repeats(name: str, snapshot: Snapshot, column: str) -> None:
     suspected = distinct[counts > 1]
     if not len(suspected):
         return
-    parts = [_NO_ROWS]
+    parts = [_ROWS.empty_table()]
     for one in slices:
         rows = _with_values(values.of_slice(one))
         parts.append(rows.filter(pa.array(np.isin(hashes_of(rows["value"].combine_chunks()), suspected))))
