@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -111,11 +111,15 @@ def _skipped_hours(folder: Path, rows: int) -> Outcome:
 
 
 def _upkeep(folder: Path, keys: pa.Array) -> list[Outcome]:
-    """The processor time of a commit with one index and without, each in a table of its own."""
+    """The processor time of a commit with one index and without, each in a table of its own.
+
+    Of an index in the metadata table, both tables have the metadata table with its list of files.
+    """
     outcomes = []
     for name, given in _INDEXES.items():
         place = folder / name.replace(" ", "-").replace("(", "-").replace(")", "").replace(",", "")
-        with _table(place / "with", keys) as indexed, _table(place / "without", keys) as plain:
+        metadata = ["files"] if "LMDB" not in name else "none"
+        with _table(place / "with", keys, metadata) as indexed, _table(place / "without", keys, metadata) as plain:
             indexed.create_index("measured", **given)
             ratio, details = _commits(indexed, plain, keys)
         outcomes.append(
@@ -141,9 +145,15 @@ def _processor_time(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _table(folder: Path, keys: pa.Array) -> rli.Table:
+def _table(folder: Path, keys: pa.Array, metadata: Sequence[str] | str = "none") -> rli.Table:
     table = rli.create_table(
-        folder, record_key="id", partition_by="part", ordering="ts", index=f"lmdb://{folder}-index", maintenance=False
+        folder,
+        record_key="id",
+        partition_by="part",
+        ordering="ts",
+        index=f"lmdb://{folder}-index",
+        maintenance=False,
+        metadata=metadata,
     )
     table.upsert(_rows(keys, np.arange(len(keys)), 0))
     return table
