@@ -236,10 +236,10 @@ def test_commits_amid_look_ups_hide_nothing(table: Table) -> None:
     store = type(record_index(table).store)
     find, swaps = store.find, [rows(("a", "x", 2, "w"), ("b", "x", 2, "v"))]
 
-    def swap_first(self: Store, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+    def swap_first(self: Store, prefixes: EncodedKeys, applied: int) -> Iterator[tuple[EncodedKeys, Entries]]:
         while swaps:
             open_table(table.location).upsert(swaps.pop())
-        return find(self, prefixes)
+        return find(self, prefixes, applied)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "find", swap_first)
@@ -381,7 +381,7 @@ def test_frequent_values_are_looked_up_partly(table: Table) -> None:
     table.create_index("by_email", on="email")
     index, now, given = record_index(table), Snapshot.now(opened_table(table).definition), list[int]()
 
-    def counted(self: LmdbStore, prefixes: EncodedKeys) -> Iterator[tuple[EncodedKeys, Entries]]:
+    def counted(self: LmdbStore, prefixes: EncodedKeys, _: int) -> Iterator[tuple[EncodedKeys, Entries]]:
         for keys, entries in self.find_in_parts(prefixes, 16):
             given.append(len(keys))
             yield keys, entries
