@@ -221,9 +221,12 @@ class LogAppending:
 
 def _parts_of(records: pa.Table) -> Iterator[pa.Table]:
     """Records in their order, in parts for a block each."""
-    step = max(1, records.num_rows * _MOST_BYTES_OF_BLOCK // max(1, records.nbytes))
-    for start in range(0, records.num_rows, step):
-        yield records.slice(start, step)
+    if records.nbytes <= _MOST_BYTES_OF_BLOCK or records.num_rows <= 1:
+        yield records
+        return
+    half = records.num_rows // 2
+    yield from _parts_of(records.slice(0, half))
+    yield from _parts_of(records.slice(half))
 
 
 def _of_deletes(values: pa.Array) -> pa.Array | None:

@@ -2,19 +2,21 @@
 
 A shard is a file of cells and a note of its slices, written behind it. So a build that died, or found the table changed, reads
 only slices that no note names. Cells of slices that are no longer wanted are passed over. Several processes that build the same
-partition share the shards.
+partition share the shards. A note has the digest of its cells: Arrow trusts what it decodes, so a shard that is not as it was
+written is read again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import cached_property, partial
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -65,12 +67,18 @@ class _Note(BaseModel):
     Attributes:
         version: of the format.
         file: that the cells are in, in the folder of the note.
+        digest: of that file: SHA-256, hexadecimal.
         slices: by their names, in the order of their cells.
     """
 
     version: Literal[1] = 1
     file: str
+    digest: str
     slices: dict[str, _OfSlice]
+
+
+class ShardsRemovedError(ConflictError):
+    """Another process has removed shards of a build that goes on: what they held has to be read again."""
 
 
 class KeptShards:
@@ -103,8 +111,10 @@ class KeptShards:
             on_slices: called with a number of slices whenever so many more are there.
 
         Raises:
+            ShardsRemovedError: another process has removed the shards meanwhile.
             RliError: as ``CellSource.read``.
         """
+        self._remove_damaged()
         known = self._noted()
         missing = [one for one, name in zip(self._slices, self._names, strict=True) if name not in known]
         on_slices(len(self._slices) - len(missing))
@@ -122,7 +132,7 @@ class KeptShards:
         """The cells of all slices, in their order, once they are filled. Memory holds a batch of each shard that is being read.
 
         Raises:
-            ConflictError: another process has removed a shard.
+            ShardsRemovedError: another process has removed a shard.
             CorruptTableError: a shard is damaged; names its file.
         """
         left = Counter(self._note_of(name).file for name in self._names)
@@ -155,23 +165,46 @@ class KeptShards:
 
     def _noted(self) -> dict[str, _Note]:
         """The name of each slice that is there → the note of a shard that has it."""
-        listed = [file.path for file in self._storage.list_files(self._folder) if file.name.endswith(_NOTE)]
         found: dict[str, _Note] = {}
-        for path, content in zip(listed, InThreads().run(self._storage.read_bytes, listed), strict=True):
-            if content is not None:
-                note = _parsed(content, path)
+        for note in self._read_notes().values():
+            if note is not None:
                 found |= dict.fromkeys(note.slices, note)
         return found
+
+    def _remove_damaged(self) -> None:
+        """Remove shards that are not as they were written, or whose cells are gone."""
+        notes = self._read_notes()
+        for path, is_whole in zip(notes, InThreads().run(self._is_whole, [*notes.values()]), strict=True):
+            if not is_whole:
+                self._storage.delete_files([path])
+
+    def _read_notes(self) -> dict[str, _Note | None]:
+        """The path of each note → what it says; None if it is damaged."""
+        listed = [file.path for file in self._storage.list_files(self._folder) if file.name.endswith(_NOTE)]
+        contents = InThreads().run(self._storage.read_bytes, listed)
+        return {path: _parsed(content) for path, content in zip(listed, contents, strict=True) if content is not None}
+
+    def _is_whole(self, note: _Note | None) -> bool:
+        if note is None:
+            return False
+        try:
+            with self._storage.filesystem.open_input_stream(self._storage.full_path(self._path_of(note))) as cells:
+                return hashlib.file_digest(cells, "sha256").hexdigest() == note.digest
+        except FileNotFoundError:
+            return False
+
+    def _path_of(self, note: _Note) -> str:
+        return posixpath.join(self._folder, note.file)
 
     def _note_of(self, name: str) -> _Note:
         note = self._notes.get(name)
         if note is None:
-            raise self._removed()
+            raise _removed(self._source)
         return note
 
     def _cells(self, note: _Note) -> Generator[tuple[str, str, pa.RecordBatch], None, None]:
         """The batches of a shard: name of the slice, partition, cells."""
-        path = posixpath.join(self._folder, note.file)
+        path = self._path_of(note)
         try:
             with (
                 self._storage.filesystem.open_input_stream(self._storage.full_path(path)) as source,
@@ -182,16 +215,9 @@ class KeptShards:
                         cells, metadata = stream.read_next_batch_with_custom_metadata()
                         yield name, metadata[_PARTITION].decode(), cells
         except FileNotFoundError as error:
-            raise self._removed() from error
+            raise _removed(self._source) from error
         except (pa.ArrowInvalid, OSError, KeyError, StopIteration) as error:
             raise _damaged(path) from error
-
-    def _removed(self) -> ConflictError:
-        return ConflictError(
-            "another process has removed what was read for the build of a partition of the metadata table: "
-            f"table={self._source.snapshot.table.location} partition={self._source.name}",
-            remedy="build it again, unless it was dropped",
-        )
 
 
 def remove_kept(storage: Storage, partitions: Sequence[str]) -> None:
@@ -225,16 +251,17 @@ def _keep(source: CellSource, folder: str, shard: Sequence[FileSlice]) -> int:
     names = {one: name_of_slice(one) for one in shard}
     found = dict.fromkeys(names.values(), _OfSlice(0, 0))
     storage.make_folder(folder)
-    with (
-        storage.filesystem.open_output_stream(storage.full_path(path)) as sink,
-        ipc.new_stream(sink, CELLS, options=_COMPRESSED) as stream,
-    ):
+    try:
+        opened = storage.filesystem.open_output_stream(storage.full_path(path))
+    except FileNotFoundError as error:
+        raise _removed(source) from error
+    with opened, _Digested(opened) as sink, ipc.new_stream(sink, CELLS, options=_COMPRESSED) as stream:
         for part in source.read(shard):
             stream.write_batch(part.cells, custom_metadata={_PARTITION: part.partition.encode()})
             rows, batches = found[names[part.of]]
             found[names[part.of]] = _OfSlice(rows + part.rows, batches + 1)
     storage.flush([path], [folder])
-    note = _Note(file=file, slices=found).model_dump_json().encode()
+    note = _Note(file=file, digest=sink.hexdigest(), slices=found).model_dump_json().encode()
     if not storage.create(posixpath.join(folder, f"{name_of_shard(shard)}{_NOTE}"), note):
         # Another process was first.
         storage.delete_files([path])
@@ -250,15 +277,41 @@ def _next_of(name: str, cells: Iterator[tuple[str, str, pa.RecordBatch]], note: 
     raise _damaged(note.file)
 
 
-def _parsed(content: bytes, path: str) -> _Note:
+def _parsed(content: bytes) -> _Note | None:
     try:
         return _Note.model_validate_json(content)
-    except ValidationError as error:
-        raise _damaged(path) from error
+    except ValidationError:
+        return None
+
+
+class _Digested(io.RawIOBase):
+    """Passes all bytes on to a sink, and digests them."""
+
+    def __init__(self, sink: pa.NativeFile) -> None:
+        self._sink = sink
+        self._digest = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self._digest.update(content)
+        return int(self._sink.write(content))
+
+    def hexdigest(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _removed(source: CellSource) -> ShardsRemovedError:
+    return ShardsRemovedError(
+        "another process has removed what was read for the build of a partition of the metadata table: "
+        f"table={source.snapshot.table.location} partition={source.name}",
+        remedy="build it again, unless it was dropped",
+    )
 
 
 def _damaged(path: str) -> CorruptTableError:
     return CorruptTableError(
         f"what was read for a build of the metadata table is damaged: file={path}",
-        remedy=f"delete the folder {paths.BUILDS}, and build again",
+        remedy="build again: what is damaged is read again",
     )

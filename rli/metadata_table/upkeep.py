@@ -14,7 +14,7 @@ import pyarrow as pa
 from rli.file_group.changed_values import ChangedValues
 from rli.file_group.journal import Journal
 from rli.hudi.metadata.index_definitions import load_index_definitions
-from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.partitions import OF_KEYS, PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.timeline.commit_metadata import COMPACT
 from rli.hudi.timeline.timeline import Timeline
@@ -33,8 +33,6 @@ from rli.view.file_slices import FileSlice, is_behind
 from rli.view.file_system_view import FileSystemView
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
-
-_OF_KEYS: Final = frozenset({PartitionKind.RECORD_INDEX, PartitionKind.SECONDARY_INDEX})
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +158,21 @@ class Upkeep:
         if kept.keeps_nothing:
             return Upkept(kept, None)
         files = FileChanges(gone=data_files(change.removed))
-        live = self._live(self._touched(change, undone))
-        has_journals = len(undone) == len(change.undone)
-        brought_back = [part for slices in live.values() for part in slices] if any(undone) or not has_journals else []
+        # A partition may have been built over an undone commit: then its records say what the commit wrote, without a deltacommit.
+        told = undone_journals(
+            self._storage,
+            change.undone,
+            [self._reader.may_show(time) or self._reader.is_older_than_builds(time) for time in change.undone],
+        )
+        live = self._live(self._touched(change, told))
+        is_told = len(told) == len(change.undone)
+        brought_back = [part for slices in live.values() for part in slices] if any(told) or not is_told else []
         secondary = self._of_columns.secondary(
             kept.kept, lambda entries: PartitionChange(entries.partition, [*entries.cells_of(brought_back)])
         )
         gone = data_files(change.removed)
         expressions = self._of_columns.expressions(kept.kept, lambda entries: entries.of_service(gone, live.keys()))
+        has_journals = len(undone) == len(change.undone)
         locations = self._locations(put_back, undone) if has_journals else partial(self._taken_back, change)
         return self._upkept(instant, kept, Contents(files, live, locations, {**secondary, **expressions}), attempt)
 
@@ -197,7 +202,7 @@ class Upkeep:
         """What becomes of the partitions with a write; one that changes no key, nor its place, leaves those of keys as they are."""
         if change.operation != COMPACT:
             return self._always
-        return KeptPartitions.of(self._snapshot, self._reader, self._definitions, self._scope, unchanged=_OF_KEYS)
+        return KeptPartitions.of(self._snapshot, self._reader, self._definitions, self._scope, unchanged=OF_KEYS)
 
     @cached_property
     def _of_columns(self) -> ColumnEntries:
@@ -217,6 +222,9 @@ class Upkeep:
         shown = [self._reader.may_show(time) for time in change.undone]
         undone = undone_journals(self._storage, change.undone, shown)
         partition, kept = PartitionKind.RECORD_INDEX, self._always
+        if partition in kept.kept and not self._reader.built_over(partition).isdisjoint(change.undone):
+            # The journals of a commit that has failed would look alike when its instant is no longer completed.
+            return kept.without({partition: "it was built from a commit that is undone"}), undone
         if len(undone) == len(shown) or partition not in kept.kept:
             return kept, undone
         definition = self._definitions.get(partition)

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
-from rli.errors import CorruptTableError
+from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
 from rli.metadata_table.kept_partitions import KeptPartitions
 from rli.metadata_table.upkeep import NOTHING_KEPT, Upkeep, Upkept
@@ -48,7 +48,7 @@ def _told(table: TableDefinition, tell: Callable[[Upkeep], Upkept]) -> Upkept:
         return NOTHING_KEPT
     try:
         return tell(Upkeep(Snapshot.now(table)))
-    except CorruptTableError as error:
+    except (CorruptTableError, UnsupportedTableError) as error:
         # An announced service is carried out, whatever becomes of the metadata table: until then, nobody writes.
         return Upkept(KeptPartitions((), dict.fromkeys(table.properties.metadata_partitions, str(error))), None)
 

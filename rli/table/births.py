@@ -13,6 +13,7 @@ from typing import Final
 from rli.coordination.requests import request_folder_of
 from rli.errors import ConflictError, CorruptTableError, InstantNotFoundError
 from rli.index.contract import TableIndex
+from rli.metadata_table.kept_shards import ShardsRemovedError
 from rli.publication.fence import Fence
 from rli.services.metadata_births import (
     enable_metadata,
@@ -70,6 +71,8 @@ class BesideWriters:
         with request_folder_of(definition, index) as request:
             try:
                 prepared = prepare_partitions(wanted, definition, request.path, on_progress, self.tasks)
+            except ShardsRemovedError:
+                return None
             except (ConflictError, CorruptTableError, InstantNotFoundError):
                 # Others may have cleaned a file away, or built the same partition.
                 if is_unchanged(definition, timeline):

@@ -93,7 +93,8 @@ def drop_partition(kind: InMetadataTable, table: OpenTable) -> None:
 def build_again(kind: InMetadataTable, scope: Scope, fence: Fence) -> None:
     """Build a partition of the metadata table from the table's files, and remove the present one before.
 
-    Where the lists of files lack a commit of another engine, all partitions that rli makes are built again.
+    Where the lists of files lack a commit of another engine, all partitions that rli makes are built again, but for indexes on columns:
+    ``create_index`` builds these.
     """
     table = fence.table.reloaded()
     listed, names, columns = table.properties.all_metadata_partitions, [kind.partition], None

@@ -10,7 +10,13 @@ import pyarrow as pa
 from rli.column_index.expressions import IndexedExpression, indexed_expressions
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column, load_index_definitions
-from rli.hudi.metadata.partitions import FIRST_VERSION_OF_PARTITION_STATS, PartitionKind, is_of_expression, kind_of
+from rli.hudi.metadata.partitions import (
+    FIRST_VERSION_OF_PARTITION_STATS,
+    OF_KEYS,
+    PartitionKind,
+    is_of_expression,
+    kind_of,
+)
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
 from rli.hudi.timeline.instant import Instant
@@ -189,6 +195,6 @@ def commits_left_out(reader: MetadataTableReader, partition: str, timeline: Time
         except InstantNotFoundError:
             # Others have undone or archived it.
             continue
-        # A commit that changes no file has none.
-        if commit.write_stats or commit.replaced_file_ids:
+        # A commit that changes no file has none. One that replaces file groups alone leaves their files where they are.
+        if commit.write_stats or (commit.replaced_file_ids and kind_of(partition) in OF_KEYS):
             yield instant

@@ -98,7 +98,7 @@ def test_bulk_inserts_share_out_blocks(log_format: str, tmp_path: Path) -> None:
     (log,) = Path(table.location).glob("x/.*.log.*")
     decode = avro_records if log_format == "avro" else parquet_records
     sizes = [sum(batch.nbytes for batch in decode(block)) for block in blocks_of(log.read_bytes())]
-    assert len(sizes) == 3
+    assert len(sizes) == 4
     assert max(sizes) < 68 << 20
     before = pa.total_allocated_bytes()
     held = [pa.total_allocated_bytes() - before for _ in table.scan(["text"]).to_batches()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -100,6 +101,34 @@ def test_commits_beside_builds_are_read_alone(table: Table, read: list[str], kin
     read_by_build = [path for path in read if path in before]
     assert len(read_by_build) <= FILES + 1
     _require_built(table, kind)
+
+
+def _lose(cells: Path) -> None:
+    cells.unlink()
+
+
+def _flip_a_bit(cells: Path) -> None:
+    content = bytearray(cells.read_bytes())
+    content[len(content) // 2] ^= 1
+    cells.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [_lose, _flip_a_bit])
+def test_damaged_cells_are_read_again(table: Table, read: list[str], damage: Callable[[Path], None]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _build(table, "record_index", read, stop_at=4)
+    first, cells = {*read}, [path for path in _kept(table) if path.suffix == ".arrow"]
+    assert len(cells) == len(first)
+    damage(cells[0])
+    _build(table, "record_index", read)
+    assert len(first & {*read}) == 1
+    _require_built(table, "record_index")
+
+
+def test_removed_shards_are_read_again(table: Table, read: list[str]) -> None:
+    _build(table, "record_index", read, at_end=lambda: shutil.rmtree(Path(table.location, ".hoodie", ".rli", "builds")))
+    assert len(read) == 2 * len({*read})
+    _require_built(table, "record_index")
 
 
 def test_dropped_builds_leave_nothing(table: Table, read: list[str]) -> None:

@@ -39,6 +39,9 @@ class PartitionKind(StrEnum):
         return self.value.endswith("_")
 
 
+OF_KEYS: Final = frozenset({PartitionKind.RECORD_INDEX, PartitionKind.SECONDARY_INDEX})
+"""Partitions that say where records are: a record in a replaced file group is none."""
+
 _PREFIXES: Final = {PartitionKind.COLUMN_STATS.value: "col-stats"}
 """Of ids of file groups, where they are not the partition's name with dashes."""
 

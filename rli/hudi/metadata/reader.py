@@ -109,10 +109,28 @@ class MetadataTableReader:
         Raises:
             CorruptTableError: a deltacommit cannot be read; names the file.
         """
-        missing = self._instants.without_deltacommit
+        covered = self._covered_in(partition)
+        return tuple(write for write in self._without_deltacommit if self._instants.covering_time(write) > covered)
+
+    def built_over(self, partition: str) -> frozenset[str]:
+        """Completed writes of the table whose changes a partition has from its last build: they have no deltacommit.
+
+        Raises:
+            CorruptTableError: a deltacommit cannot be read; names the file.
+        """
+        covered = self._covered_in(partition)
+        return frozenset(
+            write.time for write in self._without_deltacommit if self._instants.covering_time(write) <= covered
+        )
+
+    @property
+    def _without_deltacommit(self) -> tuple[Instant, ...]:
+        return self._instants.without_deltacommit
+
+    def _covered_in(self, partition: str) -> str:
+        """The time up to which the last build of a partition covers the table; "" where all writes have a deltacommit."""
         # The first deltacommit may have built the metadata table under the instant of a commit.
-        covered = self._covered.get(partition, self._instants.born_at) if missing else ""
-        return tuple(write for write in missing if self._instants.covering_time(write) > covered)
+        return self._covered.get(partition, self._instants.born_at) if self._without_deltacommit else ""
 
     @cached_property
     def _covered(self) -> dict[str, str]:
@@ -141,8 +159,15 @@ class MetadataTableReader:
         return self._instants.born_at
 
     def may_show(self, instant: str) -> bool:
-        """Whether the metadata table may have changes of an instant of the table: its deltacommit completed, or was archived."""
+        """Whether the metadata table may have changes of an instant of the table: its deltacommit completed, or was archived.
+
+        Changes that the build of a partition found in the table are not meant: ``built_over`` and ``is_older_than_builds`` tell.
+        """
         return self._instants.is_committed(instant)
+
+    def is_older_than_builds(self, instant: str) -> bool:
+        """Whether the build of a partition may have found the changes of an instant of the table, if that had completed."""
+        return instant <= max([self.born_at, *self._covered.values()])
 
     def groups(self, partition: str) -> tuple[GroupSlice, ...]:
         """The file groups of a partition, ordered by file id; listed once.
