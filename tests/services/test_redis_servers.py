@@ -70,6 +70,7 @@ def use_all(url: str) -> None:
         assert store.read_control("lease") is None
         assert store.scan_control("") == []
         assert len(scanned(store, [0])) == len(KEYS)
+        assert sum(len(entries) for _, entries in store.find(key_batch(KEYS[:1]))) == 1
         assert store.stats().live_entries == len(KEYS)
         assert store.health()
         store.drop()

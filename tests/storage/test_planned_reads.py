@@ -23,13 +23,13 @@ def test_planned_read_takes_few_requests(object_store: ObjectStore) -> None:
         ordering="ts",
         index="simple:",
         storage_options=object_store.options,
-        metadata=["files", "column_stats", "partition_stats"],
+        metadata=["files", "column_stats"],
         maintenance=False,
     ) as table:
         table.upsert(records(*((f"k{n}", f"city {n}", n, 1.0) for n in range(_CITIES))))
         assert table.metadata.compact().instant
         scan = table.scan(filters="ts = 3")
-        assert scan.explain().files.pruned[PruningStep.PARTITION_STATS] == _CITIES - 1
+        assert scan.explain().files.pruned[PruningStep.COLUMN_STATS] == _CITIES - 1
         before = len(object_store.requests())
         assert len(table.scan(filters="ts = 3").files()) == 1
         sent = object_store.requests()[before:]
