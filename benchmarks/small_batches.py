@@ -15,11 +15,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.keys import uuid_keys
-from benchmarks.measuring import Outcome, Unit, processor_seconds, written_bytes
+from benchmarks.measuring import Outcome, processor_seconds, written_bytes
 from benchmarks.peers.competitor import Competitor
 from benchmarks.peers.products import PRODUCTS
 from benchmarks.peers.rounds import competing, noting_failure
-from benchmarks.table_types import SMALL_BATCH, StreamCost, batch_of, cost_of_stream, filled, first_records
+from benchmarks.table_types import (
+    SMALL_BATCH,
+    StreamCost,
+    batch_of,
+    compared_streams,
+    cost_of_stream,
+    filled,
+    first_records,
+)
 from rli import Maintenance, TableType
 from tests.support.orders import OrderError
 
@@ -52,7 +60,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
             )
             with noting_failure(other):
                 theirs = _played(other, folder / "batches", first_records(keys), of_stream[: of_others + _WARM_UP])
-                outcomes += _compared(other.name, ours.of_each(batches), theirs.of_each(of_others), about)
+                outcomes += compared_streams(other.name, ours.of_each(batches), theirs.of_each(of_others), about)
     return outcomes
 
 
@@ -76,25 +84,3 @@ def _played(other: Competitor, folder: Path, first: pa.Table, batches: Sequence[
     if found != len(changed):
         raise OrderError(f"{other.name} has lost records: found={found} of={len(changed)}")
     return cost
-
-
-def _compared(baseline: str, ours: StreamCost, theirs: StreamCost, about: str) -> list[Outcome]:
-    times = {
-        "stream of small batches": (ours.seconds, theirs.seconds),
-        "stream of small batches, processor time": (ours.processor, theirs.processor),
-    }
-    return [
-        *(
-            Outcome(name, baseline, other / mine, None, "higher", f"{about}; {mine:.2f} s against {other:.2f} s")
-            for name, (mine, other) in times.items()
-        ),
-        Outcome(
-            "bytes written by the stream",
-            baseline,
-            ours.written / theirs.written,
-            None,
-            "lower",
-            f"{about}; {ours.written:,.0f} against {theirs.written:,.0f} bytes",
-            Unit.SHARE,
-        ),
-    ]

@@ -165,14 +165,31 @@ def _stream(folder: Path, records: int, batches: int) -> list[Outcome]:
         )
         for table_type in (TableType.MERGE_ON_READ, TableType.COPY_ON_WRITE)
     ]
+    about = (
+        f"{batches} batches of {SMALL_BATCH} random keys into {records:,} records, default maintenance, compactions and "
+        "timeline included"
+    )
     ours, theirs = costs
-    about = f"{batches} batches of {SMALL_BATCH} random keys into {records:,} records, default maintenance"
-    baseline = "the same of a copy-on-write table"
-    times = zip(("stream of small batches", "stream of small batches, processor time"), ours, theirs, strict=False)
+    return compared_streams("the same of a copy-on-write table", ours, theirs, about)
+
+
+def compared_streams(baseline: str, ours: StreamCost, theirs: StreamCost, about: str) -> list[Outcome]:
+    """Time, processor time and bytes of a stream beside those of another one.
+
+    Args:
+        baseline: names the other one.
+        ours: cost of the stream.
+        theirs: cost of the other one.
+        about: both of them.
+    """
+    times = {
+        "stream of small batches": (ours.seconds, theirs.seconds),
+        "stream of small batches, processor time": (ours.processor, theirs.processor),
+    }
     return [
         *(
-            Outcome(name, baseline, other / mine, None, "higher", f"{about}; {mine:.1f} s against {other:.1f} s")
-            for name, mine, other in times
+            Outcome(name, baseline, other / mine, None, "higher", f"{about}; {mine:.2f} s against {other:.2f} s")
+            for name, (mine, other) in times.items()
         ),
         Outcome(
             "bytes written by the stream",
@@ -180,7 +197,7 @@ def _stream(folder: Path, records: int, batches: int) -> list[Outcome]:
             ours.written / theirs.written,
             None,
             "lower",
-            f"{about}, compactions and timeline included; {ours.written:,} against {theirs.written:,} bytes",
+            f"{about}; {ours.written:,.0f} against {theirs.written:,.0f} bytes",
             Unit.SHARE,
         ),
     ]

@@ -115,16 +115,15 @@ def _build_again(partitions: Iterable[str]) -> str:
 def _require_each_commit(reader: MetadataTableReader, partition: str, snapshot: Snapshot) -> None:
     """As ``require_each_commit``; others may undo a commit between two looks, and its deltacommit goes first."""
     try:
-        require_each_commit(reader, partition, snapshot.timeline)
+        require_each_commit(reader, partition)
     except CorruptTableError:
         read_again(snapshot.table, partial(_look_again, partition))
 
 
 def _look_again(partition: str, table: TableDefinition) -> None:
-    timeline = table.load_timeline()
-    reader = MetadataTableReader(table.storage, timeline, table.properties)
+    reader = MetadataTableReader(table.storage, table.load_timeline(), table.properties)
     if partition in reader.partitions:
-        require_each_commit(reader, partition, timeline)
+        require_each_commit(reader, partition)
 
 
 def _damage(reader: MetadataTableReader, snapshot: Snapshot) -> Iterator[Finding]:

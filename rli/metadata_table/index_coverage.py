@@ -43,7 +43,7 @@ class IndexCoverage:
         """
         if index.state is not ColumnIndexState.VALID:
             return index
-        lag = len(list(commits_left_out(self._reader, index.partition, self._snapshot.timeline)))
+        lag = len(list(commits_left_out(self._reader, index.partition)))
         if lag:
             return replace(index, state=ColumnIndexState.INVALID, lag=lag)
         return replace(index, lag=0, covers=self._covers(index))

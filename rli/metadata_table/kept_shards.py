@@ -13,7 +13,7 @@ import io
 import json
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import cached_property, partial
 from typing import Any, Final, Literal, NamedTuple
@@ -114,8 +114,7 @@ class KeptShards:
             ShardsRemovedError: another process has removed the shards meanwhile.
             RliError: as ``CellSource.read``.
         """
-        self._remove_damaged()
-        known = self._noted()
+        known = _by_slice(self._whole_notes())
         missing = [one for one, name in zip(self._slices, self._names, strict=True) if name not in known]
         on_slices(len(self._slices) - len(missing))
         task = partial(_keep, self._source, self._folder)
@@ -161,21 +160,17 @@ class KeptShards:
 
     @cached_property
     def _notes(self) -> dict[str, _Note]:
-        return self._noted()
+        return _by_slice(self._read_notes().values())
 
-    def _noted(self) -> dict[str, _Note]:
-        """The name of each slice that is there → the note of a shard that has it."""
-        found: dict[str, _Note] = {}
-        for note in self._read_notes().values():
-            if note is not None:
-                found |= dict.fromkeys(note.slices, note)
-        return found
-
-    def _remove_damaged(self) -> None:
-        """Remove shards that are not as they were written, or whose cells are gone."""
+    def _whole_notes(self) -> Iterator[_Note]:
+        """The notes of shards that are as they were written; removes others, also those whose cells are gone."""
         notes = self._read_notes()
-        for path, is_whole in zip(notes, InThreads().run(self._is_whole, [*notes.values()]), strict=True):
-            if not is_whole:
+        for (path, note), is_whole in zip(
+            notes.items(), InThreads().run(self._is_whole, [*notes.values()]), strict=True
+        ):
+            if note is not None and is_whole:
+                yield note
+            else:
                 self._storage.delete_files([path])
 
     def _read_notes(self) -> dict[str, _Note | None]:
@@ -275,6 +270,11 @@ def _next_of(name: str, cells: Iterator[tuple[str, str, pa.RecordBatch]], note: 
         if owner == name:
             return partition, found
     raise _damaged(note.file)
+
+
+def _by_slice(notes: Iterable[_Note | None]) -> dict[str, _Note]:
+    """The name of each slice that is there → the note of a shard that has it."""
+    return {name: note for note in notes if note is not None for name in note.slices}
 
 
 def _parsed(content: bytes) -> _Note | None:

@@ -26,7 +26,7 @@ def earliest_needed(table: TableDefinition, timeline: Timeline) -> str | None:
     if not table.properties.metadata_partitions:
         return None
     reader = MetadataTableReader(table.storage, timeline, table.properties)
-    missing = (one.time for name in reader.partitions for one in commits_left_out(reader, name, timeline))
+    missing = (one.time for name in reader.partitions for one in commits_left_out(reader, name))
     # In table version 6, a compaction has the digits of the last deltacommit, and more behind them.
     return min([last_compaction(reader.timeline), *missing])
 

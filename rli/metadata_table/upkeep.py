@@ -159,20 +159,21 @@ class Upkeep:
             return Upkept(kept, None)
         files = FileChanges(gone=data_files(change.removed))
         # A partition may have been built over an undone commit: then its records say what the commit wrote, without a deltacommit.
-        told = undone_journals(
-            self._storage,
-            change.undone,
-            [self._reader.may_show(time) or self._reader.is_older_than_builds(time) for time in change.undone],
-        )
-        live = self._live(self._touched(change, told))
-        is_told = len(told) == len(change.undone)
+        older = [
+            time
+            for time in change.undone
+            if not self._reader.may_show(time) and self._reader.is_older_than_builds(time)
+        ]
+        built_in = undone_journals(self._storage, older, [True] * len(older))
+        has_journals = len(undone) == len(change.undone)
+        told, is_told = [*undone, *built_in], has_journals and len(built_in) == len(older)
+        live = self._live(self._touched(change, told, is_told=is_told))
         brought_back = [part for slices in live.values() for part in slices] if any(told) or not is_told else []
         secondary = self._of_columns.secondary(
             kept.kept, lambda entries: PartitionChange(entries.partition, [*entries.cells_of(brought_back)])
         )
         gone = data_files(change.removed)
         expressions = self._of_columns.expressions(kept.kept, lambda entries: entries.of_service(gone, live.keys()))
-        has_journals = len(undone) == len(change.undone)
         locations = self._locations(put_back, undone) if has_journals else partial(self._taken_back, change)
         return self._upkept(instant, kept, Contents(files, live, locations, {**secondary, **expressions}), attempt)
 
@@ -181,16 +182,20 @@ class Upkeep:
         partition = PartitionKind.RECORD_INDEX
         return [PartitionChange(partition, [*self._reader.taken_back(partition, frozenset(change.undone))])]
 
-    def _touched(self, change: TableChange, undone: Sequence[Sequence[Journal]]) -> set[str]:
-        """The partitions of the table in which a table service changes the live files."""
+    def _touched(self, change: TableChange, undone: Sequence[Sequence[Journal]], *, is_told: bool) -> set[str]:
+        """The partitions of the table in which a table service changes the live files.
+
+        Args:
+            change: that it has made.
+            undone: the journals of the undone commits.
+            is_told: whether these are the journals of all that the metadata table may hold of the commits.
+        """
         # What a clean removes was not live.
         if not change.undone:
             return set()
         touched = {*change.removed, *touched_partitions(self._storage, undone)}
         # Only journals tell of replaced file groups: the commit is gone.
-        return (
-            touched if len(undone) == len(change.undone) else touched | {group.partition_path for group in self._slices}
-        )
+        return touched if is_told else touched | {group.partition_path for group in self._slices}
 
     @cached_property
     def _always(self) -> KeptPartitions:

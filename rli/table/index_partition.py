@@ -111,6 +111,5 @@ def build_again(kind: InMetadataTable, scope: Scope, fence: Fence) -> None:
 def _lists_lack_a_commit(table: TableDefinition) -> bool:
     if PartitionKind.FILES not in table.properties.metadata_partitions:
         return False
-    timeline = table.load_timeline()
-    reader = MetadataTableReader(table.storage, timeline, table.properties)
-    return any(commits_left_out(reader, PartitionKind.FILES, timeline))
+    reader = MetadataTableReader(table.storage, table.load_timeline(), table.properties)
+    return any(commits_left_out(reader, PartitionKind.FILES))

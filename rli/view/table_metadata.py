@@ -20,7 +20,7 @@ from rli.hudi.metadata.partitions import (
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
 from rli.hudi.timeline.instant import Instant
-from rli.hudi.timeline.timeline import Timeline, read_commit
+from rli.hudi.timeline.timeline import Timeline
 from rli.telemetry import events, metrics
 from rli.view.column_indexes import without_dropped
 from rli.view.definition import TableDefinition
@@ -152,7 +152,7 @@ class TableMetadata:
         """As ``require_each_commit``, of some partitions; what a reader knows of commits never changes, so it is asked once."""
         for partition in partitions:
             if partition not in self._complete:
-                require_each_commit(reader, partition, self._timeline)
+                require_each_commit(reader, partition)
                 if partition in _HIDING:
                     reader.require_each(partition)
                 self._complete.add(partition)
@@ -168,18 +168,17 @@ class TableMetadata:
         return TableMetadata, (self._table, self._timeline, self.partitions)
 
 
-def require_each_commit(reader: MetadataTableReader, partition: str, timeline: Timeline) -> None:
+def require_each_commit(reader: MetadataTableReader, partition: str) -> None:
     """Pass a partition of the metadata table that has the changes of each commit.
 
     Args:
         reader: of the metadata table.
         partition: of the metadata table.
-        timeline: of the table, as the reader was given it.
 
     Raises:
         CorruptTableError: another engine has committed without it; names the commit.
     """
-    for instant in commits_left_out(reader, partition, timeline):
+    for instant in commits_left_out(reader, partition):
         raise CorruptTableError(
             f"another engine left a commit out of the metadata table: partition={partition} instant={instant.time}",
             remedy="build it again: rli metadata disable TABLE, then rli metadata enable TABLE; give the jobs of Hudi exactly "
@@ -187,11 +186,11 @@ def require_each_commit(reader: MetadataTableReader, partition: str, timeline: T
         )
 
 
-def commits_left_out(reader: MetadataTableReader, partition: str, timeline: Timeline) -> Iterator[Instant]:
+def commits_left_out(reader: MetadataTableReader, partition: str) -> Iterator[Instant]:
     """The commits of other engines whose changes a partition of the metadata table lacks; arguments as ``require_each_commit``."""
     for instant in reader.lacks(partition):
         try:
-            commit = read_commit(timeline.storage, timeline, instant)
+            commit = reader.commit_of(instant)
         except InstantNotFoundError:
             # Others have undone or archived it.
             continue

@@ -37,6 +37,7 @@ from rli.hudi.metadata.sought import SoughtBegin, SoughtKeys, SoughtValues
 from rli.hudi.metadata.valid_instants import ValidInstants
 from rli.hudi.metadata.written_logs import WrittenLogs
 from rli.hudi.properties import TableProperties
+from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.storage import Storage, StoredFile
@@ -72,6 +73,8 @@ class MetadataTableReader:
     def __init__(self, storage: Storage, timeline: Timeline, properties: TableProperties) -> None:
         self._storage = storage
         self._properties = properties
+        self._data = timeline
+        self._commits: dict[str, CommitMetadata] = {}
         self._files = MetadataFiles(storage, metadata_layout(timeline.layout))
         self.timeline = self._files.timeline
         self._instants = ValidInstants(timeline, self.timeline)
@@ -110,7 +113,9 @@ class MetadataTableReader:
             CorruptTableError: a deltacommit cannot be read; names the file.
         """
         covered = self._covered_in(partition)
-        return tuple(write for write in self._without_deltacommit if self._instants.covering_time(write) > covered)
+        return tuple(
+            write for write in self._instants.without_deltacommit if self._instants.covering_time(write) > covered
+        )
 
     def built_over(self, partition: str) -> frozenset[str]:
         """Completed writes of the table whose changes a partition has from its last build: they have no deltacommit.
@@ -120,17 +125,19 @@ class MetadataTableReader:
         """
         covered = self._covered_in(partition)
         return frozenset(
-            write.time for write in self._without_deltacommit if self._instants.covering_time(write) <= covered
+            write.time for write in self._instants.without_deltacommit if self._instants.covering_time(write) <= covered
         )
-
-    @property
-    def _without_deltacommit(self) -> tuple[Instant, ...]:
-        return self._instants.without_deltacommit
 
     def _covered_in(self, partition: str) -> str:
         """The time up to which the last build of a partition covers the table; "" where all writes have a deltacommit."""
         # The first deltacommit may have built the metadata table under the instant of a commit.
-        return self._covered.get(partition, self._instants.born_at) if self._without_deltacommit else ""
+        return self._covered.get(partition, self._instants.born_at) if self._instants.without_deltacommit else ""
+
+    def commit_of(self, write: Instant) -> CommitMetadata:
+        """What a write of the table says of itself; read once, however many partitions are asked. Raises as ``read_commit``."""
+        if write.time not in self._commits:
+            self._commits[write.time] = read_commit(self._storage, self._data, write)
+        return self._commits[write.time]
 
     @cached_property
     def _covered(self) -> dict[str, str]:
