@@ -42,7 +42,7 @@ def has_metadata_table(table: Table) -> bool:
 
 def test_damaged_metadata_table_stops_writes(table: Table) -> None:
     instants = written(table)
-    with pytest.raises(CorruptTableError, match="listing"):
+    with pytest.raises(CorruptTableError, match="left a commit out of the metadata table"):
         commit_version(table, 4)
     assert has_metadata_table(table)
     assert [instant.time for instant in table.timeline()] == instants
