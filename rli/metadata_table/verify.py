@@ -37,6 +37,7 @@ from rli.metadata_table.expression_entries import kept_expressions
 from rli.metadata_table.indexed_columns import IndexedColumns, leaf_of
 from rli.metadata_table.initial_records import visible_files
 from rli.metadata_table.partition_statistics import merged_over_files
+from rli.metadata_table.record_index_sums import RecordIndexSums
 from rli.metadata_table.secondary_entries import kept_entries
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
@@ -222,16 +223,24 @@ class Verification:
                 yield Difference(PartitionKind.BLOOM_FILTERS, posixpath.join(*file), fault)
 
     def _record_index(self) -> Iterator[Difference]:
-        partition, known = PartitionKind.RECORD_INDEX, 0
+        partition, absent = PartitionKind.RECORD_INDEX, 0
         definition = self._definitions.get(partition)
         is_partitioned = definition is not None and definition.is_partitioned
+        sums = RecordIndexSums()
+        sums.add_entries(self._reader, is_partitioned=is_partitioned)
+        for file_slice in self._snapshot.slices.values():
+            for keys in self._snapshot.record_keys(file_slice):
+                sums.take_away(file_slice.group, keys)
         for file_slice in self._snapshot.slices.values():
             group = file_slice.group
+            if not sums.differ(group):
+                continue
             for keys in self._snapshot.record_keys(file_slice):
-                found = record_locations(self._reader, keys, group.partition_path if is_partitioned else None)
-                known += found.num_rows
-                yield from _misplaced(keys, found, group)
-        surplus = sum(cells.num_rows for cells in self._reader.scan(partition)) - known
+                sought = sums.that_may_differ(group, keys)
+                found = record_locations(self._reader, sought, group.partition_path if is_partitioned else None)
+                absent += len(sought) - found.num_rows
+                yield from _misplaced(sought, found, group)
+        surplus = sums.entries - (sums.records - absent)
         if surplus:
             # Keys are distinct: each record has one entry or none, and these are left.
             yield Difference(partition, "entries without a record", Fault.SURPLUS, f"entries={surplus}")

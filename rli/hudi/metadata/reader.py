@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from itertools import chain
@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.hfile.cells import concatenated, removals
@@ -224,6 +225,18 @@ class MetadataTableReader:
         """All cells of a partition, sorted within each file group, without removed records: batches of ``CELLS``."""
         for group in self.groups(partition):
             yield from self.scan_group(partition, group)
+
+    def scan_with_places(self, partition: str) -> Iterator[tuple[str | None, pa.RecordBatch, NDArray[np.bool_]]]:
+        """As ``scan``; each batch with the partition of the table whose keys its file group holds, and which keys belong there.
+
+        A look-up finds no cell in a file group to which its key does not belong.
+        """
+        owners = [data_partition_of(group.file_id, partition) for group in self.groups(partition)]
+        counts, numbers = Counter(owners), Counter[str | None]()
+        for group, owner in zip(self.groups(partition), owners, strict=True):
+            for cells in self.scan_group(partition, group):
+                yield owner, cells, placed_groups(partition, cells["key"], counts[owner]) == numbers[owner]
+            numbers[owner] += 1
 
     def scan_group(self, partition: str, group: GroupSlice) -> Iterator[pa.RecordBatch]:
         """All cells of a file group, sorted by key, without removed records: batches of ``CELLS``.

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rli import create_table
+from rli.metadata_table import verify
 from rli.metadata_table.verify import Fault
 from tests.support.metadata_tables import METADATA_TABLES, differences, unpack_metadata_table
 
@@ -54,3 +56,25 @@ def test_changed_files_are_found(
     table = unpack_metadata_table("v9", tmp_path)
     change(_newest_file(table))
     assert faults <= {(one.partition, one.fault) for one in differences(table)}
+
+
+def test_equal_index_needs_no_lookups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each look-up of many keys reads most of the index again.
+    looked_up = list[str]()
+    monkeypatch.setattr(verify, "record_locations", lambda _, keys, *__: looked_up.extend(keys.to_pylist()))
+    assert differences(unpack_metadata_table("v9", tmp_path)) == []
+    assert not looked_up
+
+
+def test_entries_that_nothing_finds(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", metadata=["files", "record_index"], maintenance=False)
+    table.insert(pa.table({"id": [f"k{number}" for number in range(100)]}))
+    table.metadata.compact()
+    first, second = sorted(Path(table.location, ".hoodie/metadata/record_index").glob("record-index-000[01]*.hfile"))
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+    found = table.metadata.verify()
+    assert {one.fault for one in found} == {Fault.ABSENT, Fault.SURPLUS}
+    [surplus] = [one for one in found if one.fault is Fault.SURPLUS]
+    assert surplus.details == f"entries={len(found) - 1}"
