@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from rli.errors import CorruptTableError, InstantNotFoundError, RliError
 from rli.findings import Finding, Verdict, problem
-from rli.hudi.metadata.partitions import METADATA_FOLDER, kind_of
+from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind, kind_of
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import load_properties
 from rli.metadata_table.compaction import held_back_by
 from rli.metadata_table.status import metadata_status
 from rli.view.definition import TableDefinition
+from rli.view.metadata_remedies import to_build_again
 from rli.view.planned_indexing import PendingIndexing, readable_indexings
 from rli.view.second_look import read_again
 from rli.view.snapshot import Snapshot
@@ -96,26 +97,21 @@ def _other_version(snapshot: Snapshot) -> Iterator[Finding]:
     try:
         version = load_properties(table.storage, METADATA_FOLDER).version
     except RliError as error:
-        yield replace(problem(_ROOM, error), advice=_build_again(table.properties.metadata_partitions))
+        yield replace(problem(_ROOM, error), advice=f"build it again: {to_build_again(table, [PartitionKind.FILES])}")
         return
     if version != table.properties.version:
         yield Finding(
             _ROOM,
             Verdict.PROBLEM,
             f"it is of another version than its table: table_version={table.properties.version} metadata_table_version={version}",
-            _build_again(table.properties.metadata_partitions),
+            f"build it again: {to_build_again(table, [PartitionKind.FILES])}",
         )
-
-
-def _build_again(partitions: Iterable[str]) -> str:
-    names = ",".join(partitions)
-    return f"build it again: rli metadata disable TABLE, then rli metadata enable TABLE --partitions {names}"
 
 
 def _require_each_commit(reader: MetadataTableReader, partition: str, snapshot: Snapshot) -> None:
     """As ``require_each_commit``; others may undo a commit between two looks, and its deltacommit goes first."""
     try:
-        require_each_commit(reader, partition)
+        require_each_commit(reader, partition, snapshot.table)
     except CorruptTableError:
         read_again(snapshot.table, partial(_look_again, partition))
 
@@ -123,10 +119,11 @@ def _require_each_commit(reader: MetadataTableReader, partition: str, snapshot: 
 def _look_again(partition: str, table: TableDefinition) -> None:
     reader = MetadataTableReader(table.storage, table.load_timeline(), table.properties)
     if partition in reader.partitions:
-        require_each_commit(reader, partition)
+        require_each_commit(reader, partition, table)
 
 
 def _damage(reader: MetadataTableReader, snapshot: Snapshot) -> Iterator[Finding]:
+    damaged = dict[str, str]()
     for name in reader.partitions:
         if kind_of(name) is None:
             continue
@@ -137,8 +134,8 @@ def _damage(reader: MetadataTableReader, snapshot: Snapshot) -> Iterator[Finding
             # Others have compacted it meanwhile, so it can be read.
             continue
         except RliError as error:
-            advice = (
-                f"rli metadata disable TABLE --partitions {name}, then rli metadata enable TABLE --partitions {name}"
-            )
-            detail = f"readers read folders and footers in place of this partition: partition={name}: {error.problem}"
-            yield Finding(_ROOM, Verdict.PROBLEM, detail, f"build the partition again: {advice}")
+            damaged[name] = error.problem
+    advice = f"build again what is damaged: {to_build_again(snapshot.table, damaged)}" if damaged else ""
+    for name, problem_of_it in damaged.items():
+        detail = f"readers read folders and footers in place of this partition: partition={name}: {problem_of_it}"
+        yield Finding(_ROOM, Verdict.PROBLEM, detail, advice)

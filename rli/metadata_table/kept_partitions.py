@@ -69,7 +69,7 @@ class KeptPartitions:
         if reason := _why_none(reader):
             return cls((), dict.fromkeys(names, reason))
         for name in reader.partitions:
-            require_each_commit(reader, name)
+            require_each_commit(reader, name, snapshot.table)
         found = {name: _why_not(name, reader, definitions, scope) for name in names if kind_of(name) not in unchanged}
         return cls(names).without({name: reason for name, reason in found.items() if reason})
 

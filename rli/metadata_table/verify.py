@@ -51,6 +51,8 @@ class Fault(StrEnum):
     """Of files and of the record index this loses rows; of statistics and filters it costs time."""
     WRONG = "wrong"
     """It says something else than the table: readers may lose rows."""
+    WIDE = "wide"
+    """Statistics of more values than the table has: readers lose no row. Hudi counts files in that it has just replaced."""
     SURPLUS = "surplus"
     """It is of something that the table has not."""
 
@@ -186,7 +188,7 @@ class Verification:
                     columns = zip(names, batch.columns, strict=True)
                     wrong |= {name for name, values in columns if not _covers(kept[name], values)}
         for name in sorted(wrong):
-            item, details = f"{path} column={name}", f"a record contradicts them: metadata={kept[name]}"
+            item, details = f"{path} column={name}", f"a record contradicts them; metadata table: {_shown(kept[name])}"
             yield Difference(PartitionKind.PARTITION_STATS, item, Fault.WRONG, details)
 
     def _compared(
@@ -199,9 +201,11 @@ class Verification:
         for column, true in expected.items():
             found, item_of_column = (kept or {}).get(column), f"{item} column={column}"
             if found is None:
-                yield Difference(partition, item_of_column, Fault.ABSENT, f"{true}")
+                yield Difference(partition, item_of_column, Fault.ABSENT, f"table: {_shown(true)}")
             elif not _holds(found, true, self._kind(column)):
-                yield Difference(partition, item_of_column, Fault.WRONG, f"table={true} metadata={found}")
+                fault = Fault.WIDE if _encloses(found, true, self._kind(column)) else Fault.WRONG
+                details = f"table: {_shown(true)}; metadata table: {_shown(found)}"
+                yield Difference(partition, item_of_column, fault, details)
 
     def _kind(self, column: str) -> pa.DataType:
         leaf = leaf_of(column, self._leaves)
@@ -300,16 +304,50 @@ def _covers(statistics: ColumnStatistics, values: pa.ChunkedArray) -> bool:
         # Nulls alone, or nothing that readers use.
         return statistics.is_unknown or statistics.null_count != statistics.value_count
     ends = pc.min_max(present)
+    return _reaches(statistics, ends["min"], ends["max"])
+
+
+def _reaches(statistics: ColumnStatistics, low: pa.Scalar, high: pa.Scalar) -> bool:
+    """Whether two values lie within the bounds of statistics; a bound that readers do not use excludes none."""
     least, greatest = (
-        bound_value(end, statistics.value_type, kind) for end in (statistics.minimum, statistics.maximum)
+        bound_value(end, statistics.value_type, low.type) for end in (statistics.minimum, statistics.maximum)
     )
-    is_below = least is not None and pc.less(ends["min"], least).as_py()
-    return not is_below and (greatest is None or not pc.greater(ends["max"], greatest).as_py())
+    is_below = least is not None and pc.less(low, least).as_py()
+    return not is_below and (greatest is None or not pc.greater(high, greatest).as_py())
+
+
+def _encloses(found: ColumnStatistics, true: ColumnStatistics, kind: pa.DataType) -> bool:
+    """Whether statistics that are not exact speak of all values that the table has, and of more."""
+    more, least_needed = _values_and_nulls(found), _values_and_nulls(true)
+    if not _is_of_same(found, true) or more is None or least_needed is None:
+        return False
+    if any(one < needed for one, needed in zip(more, least_needed, strict=True)):
+        return False
+    if true.null_count == true.value_count:
+        return True
+    low, high = (bound_value(end, true.value_type, kind) for end in (true.minimum, true.maximum))
+    has_both = None not in (found.minimum, found.maximum, low, high)
+    return has_both and _reaches(found, low, high)
+
+
+def _shown(statistics: ColumnStatistics) -> str:
+    minimum, maximum = (None if end is None else end.value for end in (statistics.minimum, statistics.maximum))
+    return f"minimum={minimum!r} maximum={maximum!r} values={statistics.value_count} nulls={statistics.null_count}"
+
+
+def _values_and_nulls(statistics: ColumnStatistics) -> tuple[int, int] | None:
+    """How many values are not null, and how many are; None if this is not known."""
+    values, nulls = statistics.value_count, statistics.null_count
+    return None if values is None or nulls is None else (values - nulls, nulls)
+
+
+def _is_of_same(found: ColumnStatistics, true: ColumnStatistics) -> bool:
+    return (found.file_name, found.column) == (true.file_name, true.column)
 
 
 def _holds(found: ColumnStatistics, true: ColumnStatistics, kind: pa.DataType) -> bool:
     """Whether statistics say what is true; releases of Hudi wrap some values differently."""
-    if (found.file_name, found.column) != (true.file_name, true.column):
+    if not _is_of_same(found, true):
         return False
     if (found.value_count, found.null_count) != (true.value_count, true.null_count):
         return False

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
 
+from rli.errors import InvalidInputError
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
 from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import PartitionKind, is_of_expression
@@ -73,11 +74,14 @@ def prepare_partitions(
     Raises:
         ConflictError: another engine is writing, or another process has removed what was read.
         CorruptTableError: a base file is missing or damaged.
-        InvalidInputError: there is no such partition or column, or a record key is in two partitions of the table.
+        InvalidInputError: there is no such partition or column, a record key is in two partitions of the table, or statistics of other
+            columns are kept already.
         UnsupportedTableError: tables of this version have no such partitions.
     """
     began, listed = time.monotonic(), table.properties.metadata_partitions
     kinds = [kind for kind in wanted.kinds(table.properties.version) if kind not in listed or kind in wanted.replaced]
+    if PartitionKind.COLUMN_STATS not in kinds:
+        _require_kept(wanted.columns or (), table)
     if not kinds:
         return None
     wanted.require_supported(table.properties)
@@ -101,6 +105,18 @@ def prepare_partitions(
         partitions=tuple(kinds), instant=birth.new.instant, is_first=birth.is_first, files=tuple(files), source=folder
     )
     return PreparedPartitions(plan, tuple(definitions), _state(table, snapshot.timeline), time.monotonic() - began)
+
+
+def _require_kept(columns: Iterable[str], table: TableDefinition) -> None:
+    """Pass columns whose statistics are kept; all, if nothing tells which are."""
+    definition = load_index_definitions(table.storage, table.properties).get(PartitionKind.COLUMN_STATS)
+    kept = () if definition is None else definition.columns
+    missing = [column for column in columns if kept and column not in kept]
+    if missing:
+        raise InvalidInputError(
+            f"the metadata table has statistics of other columns already: column={missing[0]} kept={','.join(kept)}",
+            remedy="remove these first: rli metadata disable TABLE --partitions column_stats",
+        )
 
 
 def publish_partitions(prepared: PreparedPartitions, fence: Fence) -> MetadataChange | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from rli.errors import InvalidInputError
-from rli.hudi.metadata.partitions import PartitionKind, kind_of
+from rli.hudi.metadata.partitions import PartitionKind, with_dependent
 from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.instant import Action
 from rli.publication.fence import Fence
@@ -106,18 +106,7 @@ def _going(
     goes, more = set[str](), {*names}
     while not more <= goes:
         goes |= more
-        more = _with_dependent(goes, present)
+        more = with_dependent(goes, present)
         # An indexing ends as a whole.
         more |= {name for one in indexings if not one.partitions.isdisjoint(more) for name in one.unlisted(properties)}
-    return goes
-
-
-def _with_dependent(names: Iterable[str], present: Sequence[str]) -> set[str]:
-    goes = {*names}
-    if PartitionKind.FILES in goes:
-        return {*present}
-    if PartitionKind.COLUMN_STATS in goes:
-        goes |= {PartitionKind.PARTITION_STATS} & {*present}
-    if PartitionKind.RECORD_INDEX in goes:
-        goes |= {name for name in present if kind_of(name) is PartitionKind.SECONDARY_INDEX}
     return goes

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
 from rli.commit.exclusive_service import unsynced_service
-from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotReadyError
+from rli.errors import (
+    CorruptIndexError,
+    CorruptTableError,
+    IndexMismatchError,
+    IndexNotReadyError,
+    InstantNotFoundError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
 from rli.hudi.metadata.index_definitions import load_index_definitions
-from rli.hudi.metadata.partitions import PartitionKind
+from rli.hudi.metadata.partitions import METADATA_FOLDER, PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
+from rli.hudi.properties import load_properties
 from rli.index.any_index import verified
 from rli.index.contract import TableIndex
 from rli.index.kinds import InMetadataTable
@@ -23,14 +33,19 @@ from rli.services.new_partitions import NewPartitions
 from rli.table.keys_for_hudi import require_droppable
 from rli.table.opened import OpenTable
 from rli.tasks import TaskRunner
+from rli.telemetry import events
 from rli.view.definition import TableDefinition
-from rli.view.table_metadata import commits_left_out
+from rli.view.table_metadata import require_each_commit
+
+_WITH_THE_INDEX: Final = "the record index that it needs was built again; rli index create builds it, too"
 
 
 def built_partition(
     kind: InMetadataTable, table: TableDefinition, index: TableIndex, tasks: TaskRunner, patience: float
 ) -> int:
-    """Build the partition of an index, unless it agrees with the table's files; returns the number of records in the index.
+    """Build the partition of an index, unless it agrees with the table's files, and the lists of files are sound.
+
+    Returns the number of records in the index.
 
     Args:
         kind: of the index.
@@ -48,7 +63,7 @@ def built_partition(
         return verified(table, index, tasks, lambda: None)
 
     with suppress(IndexNotReadyError, IndexMismatchError, CorruptIndexError):
-        if (report := compare()).agrees:
+        if (report := compare()).agrees and not _are_lists_broken(table.reloaded()):
             return report.records
     with unsynced_service(table, index, "bootstrap", patience=patience) as (_, fence):
         build_again(kind, index.scope, fence)
@@ -93,23 +108,38 @@ def drop_partition(kind: InMetadataTable, table: OpenTable) -> None:
 def build_again(kind: InMetadataTable, scope: Scope, fence: Fence) -> None:
     """Build a partition of the metadata table from the table's files, and remove the present one before.
 
-    Where the lists of files lack a commit of another engine, all partitions that rli makes are built again, but for indexes on columns:
-    ``create_index`` builds these.
+    Where the lists of files are broken, or lack a commit of another engine, all partitions that rli makes are built again, but for indexes
+    on columns: ``create_index`` builds these, and a warning names those that went.
     """
     table = fence.table.reloaded()
     listed, names, columns = table.properties.all_metadata_partitions, [kind.partition], None
-    if _lists_lack_a_commit(table):
+    removed: tuple[str, ...] = ()
+    if _are_lists_broken(table):
         names += [name for name in KEPT_KINDS if name in listed and name != kind.partition]
         definition = load_index_definitions(table.storage, table.properties).get(PartitionKind.COLUMN_STATS)
         columns = None if definition is None else definition.columns or None
-        disable_metadata(None, fence)
+        removed = disable_metadata(None, fence).removed
     elif kind.partition in listed:
-        disable_metadata([kind.partition], fence)
-    enable_metadata(NewPartitions(names, scope, columns), fence)
+        removed = disable_metadata([kind.partition], fence).removed
+    present = enable_metadata(NewPartitions(names, scope, columns), fence).listed
+    for name in removed:
+        if name not in present:
+            events.METADATA_DROPPED.log(table=table.location, partition=name, reason=_WITH_THE_INDEX)
 
 
-def _lists_lack_a_commit(table: TableDefinition) -> bool:
+def _are_lists_broken(table: TableDefinition) -> bool:
+    """Whether the lists of files cannot be read, or lack a commit: no partition can be kept without them."""
     if PartitionKind.FILES not in table.properties.metadata_partitions:
         return False
-    reader = MetadataTableReader(table.storage, table.load_timeline(), table.properties)
-    return any(commits_left_out(reader, PartitionKind.FILES))
+    try:
+        if load_properties(table.storage, METADATA_FOLDER).version != table.properties.version:
+            return True
+        reader = MetadataTableReader(table.storage, table.load_timeline(), table.properties)
+        require_each_commit(reader, PartitionKind.FILES, table)
+        reader.require_readable(PartitionKind.FILES)
+    except InstantNotFoundError:
+        # Others have compacted them meanwhile.
+        return False
+    except (CorruptTableError, TableNotFoundError, UnsupportedTableError):
+        return True
+    return False

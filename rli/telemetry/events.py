@@ -218,7 +218,7 @@ LEFTOVER: Final = _event(
 
 METADATA_DROPPED: Final = _event(
     "metadata_table.dropped", logging.WARNING,
-    "a partition of the metadata table was dropped, because the change does not keep it; Hudi builds it again",
+    "a partition of the metadata table was dropped, because the change does not keep it",
     "table", "partition", "reason",
 )  # fmt: skip
 

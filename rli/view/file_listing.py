@@ -105,7 +105,7 @@ def _all_files(reader: MetadataTableReader, written: Sequence[str]) -> pa.Record
     if len(missing) and not reader.is_ahead:
         raise CorruptTableError(
             f"the metadata table does not list a file of the last commit: file={missing[0]}",
-            remedy="to build the metadata table again, run: rli metadata disable TABLE, then: rli metadata enable TABLE",
+            remedy="run: rli metadata verify TABLE, which says how to build it again",
         )
     return listed
 

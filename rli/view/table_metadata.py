@@ -24,6 +24,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.telemetry import events, metrics
 from rli.view.column_indexes import without_dropped
 from rli.view.definition import TableDefinition
+from rli.view.metadata_remedies import to_build_again
 
 Told = TypeVar("Told")
 
@@ -152,7 +153,7 @@ class TableMetadata:
         """As ``require_each_commit``, of some partitions; what a reader knows of commits never changes, so it is asked once."""
         for partition in partitions:
             if partition not in self._complete:
-                require_each_commit(reader, partition)
+                require_each_commit(reader, partition, self._table)
                 if partition in _HIDING:
                     reader.require_each(partition)
                 self._complete.add(partition)
@@ -168,26 +169,28 @@ class TableMetadata:
         return TableMetadata, (self._table, self._timeline, self.partitions)
 
 
-def require_each_commit(reader: MetadataTableReader, partition: str) -> None:
+def require_each_commit(reader: MetadataTableReader, partition: str, table: TableDefinition) -> None:
     """Pass a partition of the metadata table that has the changes of each commit.
 
     Args:
         reader: of the metadata table.
         partition: of the metadata table.
+        table: that it describes.
 
     Raises:
         CorruptTableError: another engine has committed without it; names the commit.
     """
     for instant in commits_left_out(reader, partition):
+        lacking = [name for name in reader.partitions if any(commits_left_out(reader, name))]
         raise CorruptTableError(
             f"another engine left a commit out of the metadata table: partition={partition} instant={instant.time}",
-            remedy="build it again: rli metadata disable TABLE, then rli metadata enable TABLE; give the jobs of Hudi exactly "
+            remedy=f"build it again: {to_build_again(table, lacking)}; give the jobs of Hudi exactly "
             "the partitions that the table has, see docs/how-to/beside-hudi-writers.md",
         )
 
 
 def commits_left_out(reader: MetadataTableReader, partition: str) -> Iterator[Instant]:
-    """The commits of other engines whose changes a partition of the metadata table lacks; arguments as ``require_each_commit``."""
+    """The commits of other engines whose changes a partition of the metadata table lacks."""
     for instant in reader.lacks(partition):
         try:
             commit = reader.commit_of(instant)

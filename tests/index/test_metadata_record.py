@@ -288,6 +288,15 @@ def test_dropped_index_leaves_metadata_table(table: Table) -> None:
     assert table.upsert(records(("a", "y", 2, 2.0))).moved == 1
 
 
+def test_bootstrap_builds_damaged_lists_again(table: Table) -> None:
+    """The index agrees with the files, and nobody may remove the lists while it is the index."""
+    for file in Path(table.location, METADATA, "files").glob("*.hfile"):
+        file.unlink()
+    assert table.bootstrap_index() == 2
+    assert table.metadata.verify() == ()
+    assert table.upsert(records(("a", "y", 2, 2.0))).moved == 1
+
+
 def test_bootstrap_waits_for_lease(table: Table) -> None:
     table.drop_index()
     opened = opened_table(table)

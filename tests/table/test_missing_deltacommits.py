@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pytest
@@ -99,6 +101,38 @@ def test_its_keys_are_not_inserted_again(tmp_path: Path) -> None:
     rows = (("a", "Rome", 1), ("b", "Rome", 1), ("k", "Rome", 2))
     assert sorted_rows(healed.read()) == sorted_rows(records(*rows))
     assert healed.verify_index().agrees
+
+
+def test_rebuild_names_lost_column_indexes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
+    turn_into_version_9(table)
+    table.migrate_index("record-index:")
+    table.upsert(records(("a", "Rome", 1)))
+    table.create_index("by_ts", on="ts")
+    with leaving_out(table):
+        table.upsert(records(("k", "Oslo", 1)))
+    with caplog.at_level(logging.WARNING):
+        table.bootstrap_index()
+    (lost,) = [one.getMessage() for one in caplog.records if "was dropped" in one.getMessage()]
+    assert "partition=secondary_index_by_ts" in lost
+    assert "rli index create" in lost
+    assert [index.state for index in table.indexes() if index.name == "by_ts"] == ["invalid"]
+    assert table.create_index("by_ts", on="ts").state == "valid"
+    assert table.read(filters="ts = 1").num_rows == 2
+
+
+_ADVICE: Final = {
+    None: "rli metadata disable TABLE --partitions .*, then rli metadata enable TABLE --partitions .*record_index",
+    "record-index:": "rli index bootstrap TABLE",
+}
+
+
+@pytest.mark.parametrize("index", [None, "record-index:"])
+def test_advice_builds_all_of_them(index: str | None, tmp_path: Path) -> None:
+    table = with_a_commit_left_out(tmp_path, index)
+    table.metadata.enable(["column_stats"])
+    with pytest.raises((CorruptTableError, CorruptIndexError), match=_ADVICE[index]):
+        table.upsert(records(("c", "Rome", 1)))
 
 
 def test_its_values_are_found(tmp_path: Path) -> None:

@@ -16,13 +16,15 @@ from rli.cli.options import (
     add_command,
     split_columns,
 )
-from rli.cli.output import FOUND, counted, print_facts, print_note, print_rows, report
+from rli.cli.output import FOUND, counted, print_facts, print_note, print_rows, report, with_table
 from rli.cli.progress import files_progress
 from rli.metadata_table.status import MetadataStatus
-from rli.metadata_table.verify import Difference
+from rli.metadata_table.verify import Difference, Fault
 from rli.services.metadata_compaction import MetadataCompaction
 from rli.services.metadata_table import MetadataChange
 from rli.sizes import human_bytes
+from rli.table.table import opened_table
+from rli.view.metadata_remedies import to_build, to_build_again
 
 _SHOWN: Final = 20
 
@@ -101,7 +103,7 @@ def disable(
     """
     opened, named = rli.open_table(table, index=index), _names(partitions)
     done = opened.metadata.disable(named, timeout=timeout, dry_run=dry_run)
-    report(done, as_json=as_json, render=lambda: _print_removal(done, named))
+    report(done, as_json=as_json, render=lambda: _print_removal(done, named, table))
 
 
 def compact(
@@ -127,14 +129,17 @@ def status(table: TableArgument, index: IndexOption = None, as_json: JsonOption 
 
 
 def verify(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
-    """Compare the metadata table with the table's folders, footers and record keys. Exit status 1 if they differ.
+    """Compare the metadata table with the table's folders, footers and record keys. Exit status 1 if readers may lose rows or time.
+
+    Statistics that are only wider than the table, as Hudi leaves some, are shown and count as right.
 
     If writers change the table meanwhile, the comparison is repeated, up to four times. If they change it each time, only
     differences of every comparison are shown.
     """
-    found = rli.open_table(table, index=index).metadata.verify()
-    report(found, as_json=as_json, render=lambda: _print_differences(found))
-    if found:
+    opened = rli.open_table(table, index=index)
+    found = opened.metadata.verify()
+    report(found, as_json=as_json, render=lambda: _print_differences(found, opened, table))
+    if any(each.fault is not Fault.WIDE for each in found):
         raise typer.Exit(FOUND)
 
 
@@ -153,13 +158,14 @@ def _print_change(done: MetadataChange) -> None:
     )
 
 
-def _print_removal(done: MetadataChange, named: list[str] | None) -> None:
+def _print_removal(done: MetadataChange, named: list[str] | None, table: str) -> None:
     _print_change(done)
     more = [] if named is None else [name for name in done.removed if name not in named]
     if more:
         verb = "would go, too" if done.dry_run else "went, too"
         print_note(f"{verb}, since they need what was named: {', '.join(more)}")
-        print_note(f"to build all of them again: rli metadata enable TABLE --partitions {','.join(done.removed)}")
+    if done.removed:
+        print_note(with_table(f"to build all of them again: {to_build(done.removed)}", table))
 
 
 def _print_compaction(done: MetadataCompaction) -> None:
@@ -197,7 +203,7 @@ def _print_status(found: MetadataStatus) -> None:
     )
 
 
-def _print_differences(found: tuple[Difference, ...]) -> None:
+def _print_differences(found: tuple[Difference, ...], opened: rli.Table, table: str) -> None:
     if not found:
         print_facts({"result": "metadata table and table agree"})
         return
@@ -207,4 +213,11 @@ def _print_differences(found: tuple[Difference, ...]) -> None:
     )
     if len(found) > _SHOWN:
         print_note(f"and {counted(len(found) - _SHOWN, 'more difference')}")
-    print_note("to build the partitions again: rli metadata disable TABLE, then rli metadata enable TABLE")
+    damaged = {each.partition for each in found if each.fault is not Fault.WIDE}
+    if damaged:
+        again = to_build_again(opened_table(opened).definition.reloaded(), damaged)
+        print_note(with_table(f"to build these partitions again: {again}", table))
+    else:
+        print_note(
+            "readers lose nothing by wide statistics, and the next write of rli into the partition makes them exact"
+        )

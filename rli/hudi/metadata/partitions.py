@@ -6,6 +6,7 @@ The number of file groups of a partition is kept nowhere: a reader counts the id
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -68,6 +69,23 @@ def is_own(partition: str) -> bool:
 def is_of_expression(partition: str) -> bool:
     """Whether a partition is an index on an expression, of either home."""
     return kind_of(partition) in (PartitionKind.EXPRESSION_INDEX, PartitionKind.OWN_EXPRESSION_INDEX)
+
+
+def with_dependent(names: Iterable[str], present: Collection[str]) -> set[str]:
+    """Some partitions of a metadata table, and those that cannot be there without them.
+
+    Args:
+        names: of partitions.
+        present: names of all partitions.
+    """
+    goes = {*names}
+    if PartitionKind.FILES in goes:
+        return {*present}
+    if PartitionKind.COLUMN_STATS in goes:
+        goes |= {PartitionKind.PARTITION_STATS} & {*present}
+    if PartitionKind.RECORD_INDEX in goes:
+        goes |= {name for name in present if kind_of(name) is PartitionKind.SECONDARY_INDEX}
+    return goes
 
 
 def file_id(partition: str, group: int, data_partition: str | None = None) -> str:

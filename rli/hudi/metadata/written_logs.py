@@ -22,7 +22,7 @@ from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.timeline import Timeline, load_timeline, read_commit
 from rli.storage import Storage, StoredFile
 
-_REMEDY: Final = "restore it from a backup, or build the partition again: rli metadata enable TABLE"
+_REMEDY: Final = "restore it from a backup, or build the partition again; rli doctor TABLE says how"
 
 
 class WrittenLogs:

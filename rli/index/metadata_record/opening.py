@@ -44,7 +44,7 @@ def opened_reader(snapshot: Snapshot, scope: Scope) -> MetadataTableReader:
     try:
         reader = MetadataTableReader(table.storage, snapshot.timeline, table.properties)
         # Keys of such a commit would be inserted again.
-        require_each_commit(reader, PARTITION)
+        require_each_commit(reader, PARTITION, table)
         suspects = reader.shown_beyond(PARTITION)
         # An upsert would insert the keys of a lost file again.
         reader.require_whole(PARTITION)

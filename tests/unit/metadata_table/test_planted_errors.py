@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import pyarrow as pa
 import pytest
@@ -218,6 +218,44 @@ def _partitions_told(path: Path) -> set[str]:
     except CorruptTableError as error:
         # Without a list of partitions, there is nothing to compare.
         return {"files"} if "does not list the partitions" in str(error) else set()
+
+
+@pytest.mark.parametrize("partition", ["column_stats", "partition_stats"])
+def test_wide_statistics_are_told_apart(compacted: _Compacted, partition: str) -> None:
+    """Those that leave out a value of the table are wrong, whatever else they say."""
+    more: dict[str, Any] = {"value_count": 99, "null_count": 9}
+    for file, before in compacted.groups(partition):
+        key, record = next((key, one) for key, one in before.items() if _is_of(one, "ts"))
+        low, high = record.minimum, record.maximum
+        assert low is not None
+        assert high is not None
+        for changed, fault in (
+            (more, "wide"),
+            ({**more, "minimum": _moved(low, -1), "maximum": _moved(high, 1)}, "wide"),
+            ({**more, "minimum": _moved(low, 1)}, "wrong"),
+            ({**more, "maximum": _moved(high, -1)}, "wrong"),
+            ({**more, "maximum": None}, "wrong"),
+            ({"value_count": 99, "null_count": 99}, "wrong"),
+            ({"value_count": 0}, "wrong"),
+            ({"null_count": -1}, "wrong"),
+        ):
+            content = file.read_bytes()
+            try:
+                compacted.write(file, {**before, key: replace(record, **changed)})
+                assert [one.fault for one in differences(compacted.path)] == [fault], changed
+            finally:
+                file.write_bytes(content)
+        return
+    pytest.fail("no file group has statistics of ts")
+
+
+def _is_of(record: MetadataRecord, column: str) -> TypeGuard[ColumnStatistics]:
+    return isinstance(record, ColumnStatistics) and record.column == column
+
+
+def _moved(bound: Bound, by: int) -> Bound:
+    assert isinstance(bound.value, int)
+    return replace(bound, value=bound.value + by)
 
 
 def test_rewritten_records_are_no_errors(compacted: _Compacted) -> None:
