@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rli.column_index.trust import bounds_of_files, bounds_of_partitions, is_trusted
+from rli.column_index.trust import bounds_of_files, bounds_of_partitions, is_trusted, reach
 from rli.filters.column_bounds import ColumnBounds
 from rli.filters.predicates import Column, Predicate, columns_of
 from rli.filters.pruning import may_match
@@ -36,9 +36,21 @@ def files_that_may_match(
 
 
 def partitions_that_may_match(
-    reader: MetadataTableReader, predicate: Predicate, schema: pa.Schema, partitions: Sequence[str]
+    reader: MetadataTableReader,
+    predicate: Predicate,
+    schema: pa.Schema,
+    partitions: Sequence[str],
+    written: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Those of some partitions of the table that may hold such a record, told by partition statistics.
+
+    Args:
+        reader: of the metadata table.
+        predicate: of the filter.
+        schema: of the table's records.
+        partitions: partition paths.
+        written: partition path → instant of its newest file, where commits may have left the statistics as they were: those
+            without a record of that instant prove nothing, since the file may have more.
 
     Raises:
         CorruptTableError: the metadata table is damaged.
@@ -49,6 +61,8 @@ def partitions_that_may_match(
     of_all = found[COMMIT_TIME]
     bounds = {name: bounds_of_partitions(found[name], of_all, schema.field(name).type) for name in columns}
     keep = may_match(predicate, ByColumn(len(partitions), bounds))
+    if written is not None:
+        keep |= ~reach(of_all, [written[path] for path in partitions])
     return [path for path, is_kept in zip(partitions, keep, strict=True) if is_kept]
 
 

@@ -63,6 +63,8 @@ class Key:
     ARCHIVE_FOLDER: Final = "hoodie.archivelog.folder"
     METAFILE_FORMAT: Final = "hoodie.partition.metafile.use.base.format"
     CHECKSUM: Final = "hoodie.table.checksum"
+    INITIAL_VERSION: Final = "hoodie.table.initial.version"
+    """Of the table when it was made; Hudi keeps it from version 8 on, and 6 where it upgraded the table."""
 
 
 class KeyGeneratorKind(StrEnum):

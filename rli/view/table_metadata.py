@@ -18,7 +18,7 @@ from rli.hudi.metadata.partitions import (
     kind_of,
 )
 from rli.hudi.metadata.reader import MetadataTableReader
-from rli.hudi.properties import load_properties
+from rli.hudi.properties import Key, load_properties
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.telemetry import events, metrics
@@ -65,6 +65,13 @@ class TableMetadata:
     def location(self) -> str:
         """Where the table is."""
         return self._table.location
+
+    @property
+    def was_upgraded(self) -> bool:
+        """Whether statistics of partitions may be older than a commit: Hudi 0.15 left them behind, and an upgrade kept them."""
+        initial = self._table.properties.raw.get(Key.INITIAL_VERSION, "")
+        # Hudi 1.0 writes the word SIX.
+        return not initial.isdecimal() or int(initial) < FIRST_VERSION_OF_PARTITION_STATS
 
     @property
     def is_of_the_past(self) -> bool:

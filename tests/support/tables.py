@@ -66,7 +66,13 @@ def change_properties(table: Table, changes: Mapping[str, str | None]) -> None:
 def turn_into_version_8(table: Table) -> None:
     """Make an empty table without a metadata table one of version 8, as Hudi 1.0 does."""
     assert [*table.timeline(), *table.metadata.status().partitions] == []
-    change_properties(table, {Key.VERSION: "8", Key.LAYOUT_VERSION: "2", Key.MERGE_MODE: "EVENT_TIME_ORDERING"})
+    changes = {
+        Key.VERSION: "8",
+        Key.INITIAL_VERSION: "8",
+        Key.LAYOUT_VERSION: "2",
+        Key.MERGE_MODE: "EVENT_TIME_ORDERING",
+    }
+    change_properties(table, changes)
 
 
 def turn_into_version_9(table: Table) -> None:
@@ -75,6 +81,7 @@ def turn_into_version_9(table: Table) -> None:
     definition = opened_table(table).definition.reloaded()
     changes = {
         Key.VERSION: "9",
+        Key.INITIAL_VERSION: "9",
         Key.LAYOUT_VERSION: "2",
         Key.PRECOMBINE_FIELD: None,
         Key.PAYLOAD_CLASS: None,

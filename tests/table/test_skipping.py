@@ -24,7 +24,7 @@ from rli.view.snapshot import Snapshot
 from tests.support.edge_values import EDGES, table_after_all_changes
 from tests.support.metadata_tables import METADATA_TABLES, state_before_later_commits, unpack_metadata_table
 from tests.support.soak import cases
-from tests.support.tables import records, turn_into_version_9
+from tests.support.tables import change_properties, records, turn_into_version_9
 
 OF_HUDI = (*METADATA_TABLES, "v9_gaps", "v9_logs", "v6_logs")
 OF_RLI = {
@@ -243,3 +243,23 @@ def test_statistics_of_overlapping_writes(table_type: rli.TableType, tmp_path: P
     table.upsert(records(("c", "x", 1, 99.0)), on_step=write_meanwhile)
     assert table.read(["id"], "v > 50")["id"].to_pylist() == ["c"]
     assert table.metadata.verify() == ()
+
+
+@pytest.mark.parametrize("initial", ["6", "SIX"])
+def test_statistics_left_behind_prove_nothing(initial: str, tmp_path: Path) -> None:
+    """Hudi 0.15 leaves those of partitions as they were, and an upgrade keeps them."""
+    table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
+    turn_into_version_9(table)
+    change_properties(table, {Key.INITIAL_VERSION: initial})
+    table.upsert(records(("a", "Oslo", 1, 1.0), ("c", "Rome", 1, 1.0)))
+    table.metadata.enable(["files", "partition_stats"])
+    change_properties(table, {Key.METADATA_PARTITIONS: "column_stats,files"})
+    table.upsert(records(("b", "Oslo", 9, 9.0)))
+    change_properties(table, {Key.METADATA_PARTITIONS: "column_stats,files,partition_stats"})
+    table = rli.open_table(table.location)
+    assert {one.item.split()[0] for one in table.metadata.verify() if one.fault == "wrong"} == {"Oslo"}
+    assert [row["id"] for row in table.read(filters="ts > 5").to_pylist()] == ["b"]
+    assert table.scan(filters="ts > 5").explain().partitions.pruned[PruningStep.PARTITION_STATS] >= 1
+    table.upsert(records(("a", "Oslo", 10, 2.0)))
+    assert table.metadata.verify() == ()
+    assert table.read(filters="ts > 5").num_rows == 2

@@ -51,6 +51,6 @@ def metadata_table_properties(properties: TableProperties) -> dict[str, str]:
         # The folders are those of the table, which readers take for granted.
         history = properties.raw.get(Key.HISTORY_PATH) or "history"
         raw |= {Key.TIMELINE_PATH: properties.timeline_path, Key.HISTORY_PATH: history, **_OF_LAYOUT_2}
-        raw["hoodie.table.initial.version"] = version
+        raw[Key.INITIAL_VERSION] = version
     # The change computes the checksum.
     return dict(TableProperties.from_raw(raw).changed({}).raw)
