@@ -122,7 +122,7 @@ def test_rebuild_names_lost_column_indexes(tmp_path: Path, caplog: pytest.LogCap
 
 
 _ADVICE: Final = {
-    None: "rli metadata disable TABLE --partitions .*, then rli metadata enable TABLE --partitions .*record_index",
+    None: "rli metadata disable TABLE, then rli metadata enable TABLE --partitions column_stats,files,record_index",
     "record-index:": "rli index bootstrap TABLE",
 }
 
