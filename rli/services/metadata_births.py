@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
 
-from rli.errors import InvalidInputError
 from rli.hudi.metadata.index_definitions import IndexDefinition, load_index_definitions
 from rli.hudi.metadata.metadata_files import metadata_layout
 from rli.hudi.metadata.partitions import PartitionKind, is_of_expression
@@ -80,8 +79,9 @@ def prepare_partitions(
     """
     began, listed = time.monotonic(), table.properties.metadata_partitions
     kinds = [kind for kind in wanted.kinds(table.properties.version) if kind not in listed or kind in wanted.replaced]
+    known = load_index_definitions(table.storage, table.properties)
     if PartitionKind.COLUMN_STATS not in kinds:
-        _require_kept(wanted.columns or (), table)
+        wanted.require_columns_of(known.get(PartitionKind.COLUMN_STATS))
     if not kinds:
         return None
     wanted.require_supported(table.properties)
@@ -91,7 +91,6 @@ def prepare_partitions(
     # What is missing in the folders would be missing in the metadata table, too, and stay so when the file is back.
     require_all_files(snapshot)
     definitions = _definitions(wanted, snapshot, kinds)
-    known = load_index_definitions(table.storage, table.properties)
     columns = IndexedColumns.of({**known, **{made.name: made for made in definitions}}, _schema(snapshot))
     own = [made for made in definitions if made == wanted.of_column]
     secondary = {made.name: made.columns[0] for made in own if not is_of_expression(made.name)}
@@ -105,18 +104,6 @@ def prepare_partitions(
         partitions=tuple(kinds), instant=birth.new.instant, is_first=birth.is_first, files=tuple(files), source=folder
     )
     return PreparedPartitions(plan, tuple(definitions), _state(table, snapshot.timeline), time.monotonic() - began)
-
-
-def _require_kept(columns: Iterable[str], table: TableDefinition) -> None:
-    """Pass columns whose statistics are kept; all, if nothing tells which are."""
-    definition = load_index_definitions(table.storage, table.properties).get(PartitionKind.COLUMN_STATS)
-    kept = () if definition is None else definition.columns
-    missing = [column for column in columns if kept and column not in kept]
-    if missing:
-        raise InvalidInputError(
-            f"the metadata table has statistics of other columns already: column={missing[0]} kept={','.join(kept)}",
-            remedy="remove these first: rli metadata disable TABLE --partitions column_stats",
-        )
 
 
 def publish_partitions(prepared: PreparedPartitions, fence: Fence) -> MetadataChange | None:

@@ -59,6 +59,23 @@ class NewPartitions:
         own = [] if self.of_column is None else [self.of_column.name]
         return [*(kind for kind in KEPT_KINDS if kind in wanted), *own]
 
+    def require_columns_of(self, kept: IndexDefinition | None) -> None:
+        """Pass columns whose statistics are kept already; all, if nothing tells which are.
+
+        Args:
+            kept: definition of the statistics of columns that are there.
+
+        Raises:
+            InvalidInputError: one of the columns is not among them.
+        """
+        of_kept = () if kept is None else kept.columns
+        missing = [column for column in self.columns or () if of_kept and column not in of_kept]
+        if missing:
+            raise InvalidInputError(
+                f"the metadata table has statistics of other columns already: column={missing[0]} kept={','.join(of_kept)}",
+                remedy="remove these first: rli metadata disable TABLE --partitions column_stats",
+            )
+
     def require_supported(self, properties: TableProperties) -> None:
         """Pass partitions that tables of this version can have; raises ``InvalidInputError`` as ``kinds``.
 

@@ -38,7 +38,8 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
             )
         if instant.time in saved:
             raise UnsupportedTableError(
-                f"a savepoint keeps the commit: instant={instant.time}", remedy="delete the savepoint first"
+                f"a savepoint keeps the commit: instant={instant.time}",
+                remedy=f"delete the savepoint first: rli savepoint TABLE {instant.time} --delete",
             )
 
 

@@ -24,6 +24,14 @@ def test_partitions_come_and_go(rli: Rli, trips: str) -> None:
     assert rli("metadata", "verify", trips, "--json").json == []
     assert "removed" in rli("metadata", "disable", trips).out
     assert "none" in rli("metadata", "status", trips).out
+    assert "no metadata table" in rli("metadata", "verify", trips).out
+
+
+def test_former_index_partition_is_named(rli: Rli, trips: str) -> None:
+    rli("index", "migrate", trips, "--to", "record-index:")
+    told = rli("index", "migrate", trips, "--to", "global-simple:").out
+    assert f"to drop the former index: rli metadata disable {trips} --partitions record_index" in told
+    rli("metadata", "disable", trips, "--partitions", "record_index")
 
 
 def test_new_table_has_named_partitions(rli: Rli) -> None:

@@ -35,6 +35,7 @@ from rli.index.record.opening import drop_store
 from rli.index.record.record_index import RecordIndex
 from rli.index.registry import keeps_entries
 from rli.index.reports import IndexStats, VerifyReport
+from rli.index_urls import is_in_metadata_table
 from rli.model import KeyMode, MigrationResult, OnRepeatedKey
 from rli.sizes import entry_size, human_bytes
 from rli.table.dropping import require_unused
@@ -343,23 +344,30 @@ def migrate(
         done = rli.open_table(table).migrate_index(
             to, shards=shards, key_mode=key_mode, drop_old=drop_old, tasks=tasks, timeout=timeout, on_step=on_step
         )
-    report(done, as_json=as_json, render=lambda: _print_migration(done))
+    report(done, as_json=as_json, render=lambda: _print_migration(done, table))
 
 
-def _print_migration(done: MigrationResult) -> None:
+def _print_migration(done: MigrationResult, table: str) -> None:
     print_facts(
         {
             "index": done.index,
             "former index": "none: the table had this index already" if done.former is None else done.former,
             **({} if done.records is None else {"records compared": done.records}),
             "lease": done.lease,
-            **(
-                {"to drop the former index": f"rli index drop {shlex.quote(done.former)}"}
-                if done.former and done.is_former_kept
-                else {}
-            ),
+            **_way_to_drop(done, table),
         }
     )
+
+
+def _way_to_drop(done: MigrationResult, table: str) -> dict[str, str]:
+    if done.former and is_in_metadata_table(done.former):
+        # Writers keep the partition, for those of Hudi.
+        command = with_table("rli metadata disable TABLE --partitions record_index", table)
+    elif done.former and done.is_former_kept:
+        command = f"rli index drop {shlex.quote(done.former)}"
+    else:
+        return {}
+    return {"to drop the former index": command}
 
 
 def drop(

@@ -204,8 +204,12 @@ def _print_status(found: MetadataStatus) -> None:
 
 
 def _print_differences(found: tuple[Difference, ...], opened: rli.Table, table: str) -> None:
+    properties = opened_table(opened).definition.reloaded().properties
     if not found:
-        print_facts({"result": "metadata table and table agree"})
+        agree = (
+            "metadata table and table agree" if properties.metadata_partitions else "the table has no metadata table"
+        )
+        print_facts({"result": agree})
         return
     print_rows(
         ("partition", "fault", "of", "details"),
