@@ -1,7 +1,7 @@
-"""Finding the entries whose keys begin alike: all buckets of their shards are read, many shards in one command.
+"""Finding the entries whose keys begin alike: the buckets that may have them are read, those of many shards in one command.
 
-Which bucket holds a key depends on the whole key, so all buckets of a shard are read. Python looks only into those that hold the
-bytes of a prefix.
+Where the index was made for that, few buckets of a shard may have a key that begins so (``rli_redis.segments``). Otherwise any
+may, and all are read. Python looks only into those that hold the bytes of a prefix.
 """
 
 from __future__ import annotations
@@ -27,11 +27,22 @@ from rli_redis.scanning import scan_segment
 from rli_redis.segment_set import WidthAndShard, count_members
 from rli_redis.segment_states import SegmentStates
 from rli_redis.segment_table import SegmentKeys, SegmentTables
-from rli_redis.segments import BYTES_PER_STATE, bucket_bytes, present_bytes, record_width
+from rli_redis.segments import (
+    BYTES_PER_STATE,
+    bucket_bytes,
+    prefix_addresses,
+    prefix_hashes,
+    present_bytes,
+    record_width,
+)
 from rli_redis.servers import Command, PackedArguments, Reply, Servers
 from rli_redis.watermarks import watermarks_in
 
 _BUCKETS_AT_ONCE: Final = 4_096
+_LARGEST_SEGMENT: Final = 1 << 22
+"""Bytes of a segment of which several buckets are read in one command: any of them may be the large ones."""
+_SEGMENTS_AT_ONCE: Final = 1 << 24
+"""The same of all segments of a command."""
 _FOUND_AT_ONCE: Final = 1 << 16
 
 Found = Iterator[tuple[EncodedKeys, Entries]]
@@ -39,19 +50,51 @@ Found = Iterator[tuple[EncodedKeys, Entries]]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A whole segment as it is read.
+    """What is read of a segment.
 
     Attributes:
         segment: width and shard.
         keys: what it is called.
         buckets: how many it is taken to have.
-        size: about how many bytes they have.
+        numbers: of those that are read.
+        size: about how many bytes these have, if all are alike.
+        most: about how many bytes they have at most.
     """
 
     segment: WidthAndShard
     keys: SegmentKeys
     buckets: int
+    numbers: Sequence[int]
     size: int
+    most: int
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one command may read it, along with others."""
+        return (
+            self.most <= _LARGEST_SEGMENT and self.size <= BYTES_PER_COMMAND and len(self.numbers) <= _BUCKETS_AT_ONCE
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What is sought in a shard.
+
+    Attributes:
+        prefixes: the beginnings of keys.
+        hashes: what they decide of the hashes of these keys; None for nothing.
+    """
+
+    prefixes: list[bytes]
+    hashes: list[int] | None
+
+    def addresses(self, buckets: int) -> Sequence[int]:
+        """The buckets of a segment that may have such keys, given how many it has."""
+        if self.hashes is None:
+            return range(buckets)
+        if len(self.hashes) == 1:
+            return prefix_addresses(self.hashes[0], buckets)
+        return sorted(set(chain.from_iterable(prefix_addresses(each, buckets) for each in self.hashes)))
 
 
 class Finder:
@@ -84,7 +127,7 @@ class Finder:
         self._tables = tables
         self._control = control
         self._note_floor = note_floor
-        self._known: tuple[tuple[int, int], Mapping[int, list[int]]] | None = None
+        self._known: tuple[tuple[int, str, int], Mapping[int, list[int]]] | None = None
 
     def find(self, prefixes: EncodedKeys, applied: int) -> Found:
         """As ``Store.find``.
@@ -94,14 +137,12 @@ class Finder:
             IndexNotReadyError: a server went back to before ``applied``.
             CorruptIndexError: buckets or watermarks are missing.
         """
-        sought = defaultdict[int, list[bytes]](list)
-        for shard, prefix in zip(prefixes.shards.tolist(), prefixes.to_bytes(), strict=True):
-            sought[shard].append(prefix)
+        sought = self._by_shard(prefixes)
         known = self._known_segments()
         segments = [(width, shard) for shard in sought for width in known.get(shard, ()) if width >= prefixes.width]
         small, large = list[_Part](), list[WidthAndShard]()
-        for part in self._parts(segments, applied):
-            if part.buckets <= _BUCKETS_AT_ONCE and part.size <= BYTES_PER_COMMAND:
+        for part in self._parts(segments, sought, applied):
+            if part.is_small:
                 small.append(part)
             else:
                 large.append(part.segment)
@@ -114,10 +155,25 @@ class Finder:
         for segment in large:
             yield from self._scanned(segment, applied, sought[segment[1]])
 
+    def _by_shard(self, prefixes: EncodedKeys) -> Mapping[int, _Sought]:
+        width = self._names.prefix_width
+        are_placed = 0 < width <= prefixes.width
+        hashes = prefix_hashes(prefixes.keys, self._names.hash_key, width).tolist() if are_placed else None
+        positions = defaultdict[int, list[int]](list)
+        for position, shard in enumerate(prefixes.shards.tolist()):
+            positions[shard].append(position)
+        content = prefixes.to_bytes()
+        return {
+            shard: _Sought([content[each] for each in some], hashes and [hashes[each] for each in some])
+            for shard, some in positions.items()
+        }
+
     def _known_segments(self) -> Mapping[int, list[int]]:
         """Widths of all segments that there may be, by shard; read anew where they are more, or where their server went back."""
-        # In this order: a list that is read after its length was asked has at least these members.
-        now = count_members(self._servers, self._names), self._control.setbacks
+        # In this order: a list that is read after its length was asked has at least these members, unless its server went back
+        # meanwhile, which then shows at the next look.
+        count = count_members(self._servers, self._names)
+        now = count, self._servers.incarnation(self._servers.place(self._names)), self._control.setbacks
         known = self._known
         if known is None or known[0] != now:
             widths = defaultdict[int, list[int]](list)
@@ -126,7 +182,7 @@ class Finder:
             self._known = known = now, widths
         return known[1]
 
-    def _parts(self, segments: Sequence[WidthAndShard], applied: int) -> Iterator[_Part]:
+    def _parts(self, segments: Sequence[WidthAndShard], sought: Mapping[int, _Sought], applied: int) -> Iterator[_Part]:
         """Those of some segments that are there; the others were never made, or went with the past of their server."""
         states = self._states.last_seen_of(segments, applied)
         widths = np.array([width for width, _ in segments], dtype=np.int64)
@@ -134,14 +190,15 @@ class Finder:
         usual, record = (
             np.array([of(width) for width in widths.tolist()], np.int64) for of in (bucket_bytes, record_width)
         )
-        sizes = buckets * present_bytes(states["entries"].astype(np.int64), buckets, usual, record)
+        sizes = present_bytes(states["entries"].astype(np.int64), buckets, usual, record).tolist()
         keys = self._tables.keys_of(segments)
-        for part in map(_Part, segments, keys, buckets.tolist(), sizes.tolist()):
-            if part.buckets:
-                yield part
+        for segment, own, count, size in zip(segments, keys, buckets.tolist(), sizes, strict=True):
+            if count:
+                numbers = sought[segment[1]].addresses(count)
+                yield _Part(segment, own, count, numbers, size * len(numbers), size * count)
 
     def _received(
-        self, lot: list[_Part], reply: Reply, applied: int, prefixes: EncodedKeys, sought: dict[int, list[bytes]]
+        self, lot: list[_Part], reply: Reply, applied: int, prefixes: EncodedKeys, sought: Mapping[int, _Sought]
     ) -> tuple[list[tuple[EncodedKeys, Entries]], list[WidthAndShard]]:
         """What an answer has, and the segments that have grown since their buckets were counted."""
         count, segments = len(lot), [part.segment for part in lot]
@@ -151,20 +208,20 @@ class Finder:
         grown = list[WidthAndShard]()
         end = 2 * count
         for part, now in zip(lot, states, strict=True):
-            buckets, end = reply[end : end + part.buckets], end + part.buckets
+            buckets, end = reply[end : end + len(part.numbers)], end + len(part.numbers)
             width, shard = part.segment
             if now == part.buckets:
                 if None in buckets:
                     raise self._states.lost(*part.segment)
-                chosen[width] += [(shard, bucket) for bucket in _holding(sought[shard], buckets)]
+                chosen[width] += [(shard, bucket) for bucket in _holding(sought[shard].prefixes, buckets)]
             elif now:
                 grown.append(part.segment)
         return [_decoded(width, some, prefixes) for width, some in chosen.items() if some], grown
 
-    def _scanned(self, segment: WidthAndShard, applied: int, sought: Sequence[bytes]) -> Found:
+    def _scanned(self, segment: WidthAndShard, applied: int, sought: _Sought) -> Found:
         """What a large or growing segment has."""
-        wanted = np.array(sought, dtype=f"V{len(sought[0])}")
-        for keys, entries in scan_segment(self._servers, self._states, segment, _FOUND_AT_ONCE):
+        wanted = np.array(sought.prefixes, dtype=f"V{len(sought.prefixes[0])}")
+        for keys, entries in scan_segment(self._servers, self._states, segment, _FOUND_AT_ONCE, sought.addresses):
             is_wanted = keys_that_begin(keys, wanted)
             if is_wanted.any():
                 yield keys.take(is_wanted), entries[is_wanted]
@@ -193,21 +250,20 @@ def _lots(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
     for part in parts:
         by_place[part.keys.place].append(part)
     for some in by_place.values():
-        lot, size, buckets = list[_Part](), 0, 0
+        lot, size, most, buckets = list[_Part](), 0, 0, 0
         for part in some:
-            if lot and (size + part.size > BYTES_PER_COMMAND or buckets + part.buckets > _BUCKETS_AT_ONCE):
+            size, most, buckets = size + part.size, most + part.most, buckets + len(part.numbers)
+            if lot and (size > BYTES_PER_COMMAND or most > _SEGMENTS_AT_ONCE or buckets > _BUCKETS_AT_ONCE):
                 yield lot
-                lot, size, buckets = [], 0, 0
+                lot, size, most, buckets = [], part.size, part.most, len(part.numbers)
             lot.append(part)
-            size, buckets = size + part.size, buckets + part.buckets
         yield lot
 
 
 def _command(lot: Sequence[_Part]) -> Command:
-    """Reads watermarks, states and all buckets of some segments of a place at one moment."""
-    counts = np.array([part.buckets for part in lot])
-    segment_of = np.repeat(np.arange(len(lot)), counts)
-    numbers = np.arange(len(segment_of)) - np.repeat(np.cumsum(counts) - counts, counts)
+    """Reads watermarks, states and buckets of some segments of a place at one moment."""
+    segment_of = np.repeat(np.arange(len(lot)), [len(part.numbers) for part in lot])
+    numbers = np.fromiter(chain.from_iterable(part.numbers for part in lot), np.int64, len(segment_of))
     packed, _ = BucketPrefixes.of([part.keys.buckets for part in lot]).packed(segment_of, numbers)
     names = chain((part.keys.watermark for part in lot), (part.keys.state for part in lot))
     size = sum(part.size + 2 * BYTES_PER_STATE for part in lot)

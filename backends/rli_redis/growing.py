@@ -91,7 +91,7 @@ class _Growth:
         # Each split bucket gets another stamp, so a writer that merged on top of the old content is refused, and places
         # its keys by the new number.
         stamps = [stamp_of(bucket) + random_step() for bucket in buckets] + [secrets.randbits(32)] * len(self.new)
-        content = encode(self._content(buckets, numbers, names.hash_key), stamps)
+        content = encode(self._content(buckets, numbers, names), stamps)
         keys = [names.segment(self.width, self.shard), *names.buckets(self.width, self.shard, numbers)]
         place = servers.place(names, self.shard)
         old_stamps = b"".join([bucket[:STAMP_WIDTH] for bucket in buckets])
@@ -99,8 +99,9 @@ class _Growth:
         # What is small is sent for many segments at once: a batch makes all shards grow at about the same time.
         return Command.run(place, GROW_SEGMENT, keys, arguments, size=sum(map(len, content)) + sum(map(len, keys)))
 
-    def _content(self, buckets: list[bytes], numbers: Positions, hash_key: bytes) -> Records:
+    def _content(self, buckets: list[bytes], numbers: Positions, names: Names) -> Records:
         records = decode(buckets, self.width)
         # The sources are in order, and so are the new ones, whose numbers are all greater.
-        positions = np.searchsorted(numbers, addresses(hashes_of(records.keys, hash_key), self.after))
+        hashes = hashes_of(records.keys, names.hash_key, names.prefix_width)
+        positions = np.searchsorted(numbers, addresses(hashes, self.after))
         return Records.sorted_into(positions, len(numbers), records.keys, records.entries)

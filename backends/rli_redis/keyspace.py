@@ -85,11 +85,13 @@ class Names:
         index_id: the index's id.
         prefix: what comes before the id; empty in formats 2 and 3.
         hash_key: the key of the hash that decides which bucket a record is in; empty in formats 2 and 3.
+        prefix_width: keys whose first so many bytes are alike have few buckets in common; 0 for any buckets.
     """
 
     index_id: str
     prefix: str = ""
     hash_key: bytes = b""
+    prefix_width: int = 0
 
     @property
     def has_epochs(self) -> bool:

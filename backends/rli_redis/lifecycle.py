@@ -24,12 +24,15 @@ from rli.store import StoredSettings
 from rli_redis.contents import make_contents, remove_contents
 from rli_redis.keyspace import DIGITS, ID_LENGTH, Names, header_key, id_key, key_prefix
 from rli_redis.scripts import CREATE_INDEX, REMOVE_HEADER, REPLACE_HEADER
-from rli_redis.segments import HASH_KEY_WIDTH
+from rli_redis.segments import HASH_KEY_WIDTH, MAX_PREFIX_WIDTH
 from rli_redis.servers import Command, Servers
 from rli_redis.upgrading import upgrade_contents
 
 FORMAT: Final = 4
 """The version of the format. Indexes of version 3 go on as they are; those of version 2 are upgraded to it."""
+
+_BY_PREFIX: Final = 5
+"""The same for indexes whose keys are found by how they begin."""
 
 _WITHOUT_NAMES: Final = 3
 """The last version whose keys do not have the index's name, and whose buckets are found by a hash without a key."""
@@ -49,20 +52,26 @@ class Header(StoredSettings):
         servers: how many there are.
         state: of the index; only the first server's counts.
         hash_key: of the hash that decides which bucket a record is in, in hexadecimal digits; since version 4.
+        prefix: how many bytes decide with which others a key shares few buckets; in version 5 alone.
     """
 
-    version: Literal[2, 3, 4] = FORMAT
+    version: Literal[2, 3, 4, 5] = FORMAT
     id: Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{{ID_LENGTH}}}$")]
     server: int
     servers: int
     state: Literal["making", "ready", "dropping"]
     hash_key: Annotated[str, Field(pattern=rf"^([0-9a-f]{{{2 * HASH_KEY_WIDTH}}})?$")] = ""
+    prefix: Annotated[int, Field(ge=0, le=MAX_PREFIX_WIDTH)] = 0
+
+    def to_json(self) -> bytes:
+        # Former versions of rli read the header of format 4, and refuse fields that they do not know.
+        return self.model_dump_json(indent=1, exclude=None if self.prefix else {"prefix"}).encode()
 
     def names(self, name: str) -> Names:
         """The keys of the index, whose name is given."""
         if self.version <= _WITHOUT_NAMES:
             return Names(self.id)
-        return Names(self.id, key_prefix(name), bytes.fromhex(self.hash_key))
+        return Names(self.id, key_prefix(name), bytes.fromhex(self.hash_key), self.prefix)
 
 
 def random_id() -> str:
@@ -71,11 +80,18 @@ def random_id() -> str:
 
 
 class Presence:
-    """The place of an index of one name on its servers."""
+    """The place of an index of one name on its servers.
 
-    def __init__(self, servers: Servers, name: str) -> None:
+    Args:
+        servers: of the index.
+        name: of the index.
+        prefix_width: of the names (``Names.prefix_width``) of an index that is made; one that is there keeps its own.
+    """
+
+    def __init__(self, servers: Servers, name: str, prefix_width: int = 0) -> None:
         self._servers = servers
         self._name = name
+        self._prefix_width = prefix_width
         self._places = servers.header_places()
 
     def open(self, *, create: bool) -> Names:
@@ -152,8 +168,15 @@ class Presence:
         upgrade_contents(self._servers, names)
 
     def _new_header(self) -> Header:
-        hash_key = secrets.token_hex(HASH_KEY_WIDTH)
-        return Header(id=random_id(), server=0, servers=len(self._places), state=_MAKING, hash_key=hash_key)
+        return Header(
+            version=_BY_PREFIX if self._prefix_width else FORMAT,
+            id=random_id(),
+            server=0,
+            servers=len(self._places),
+            state=_MAKING,
+            hash_key=secrets.token_hex(HASH_KEY_WIDTH),
+            prefix=self._prefix_width,
+        )
 
     def _make(self, header: Header) -> None:
         """Make the index that a header of the first server speaks of, if no one else is first with another one."""

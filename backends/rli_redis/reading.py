@@ -86,7 +86,7 @@ class Reader:
             IndexNotReadyError: a server went back to before it had a segment, and to before ``applied``.
             CorruptIndexError: buckets or watermarks are missing.
         """
-        sought = _Sought.of(batches, self._names.hash_key, applied)
+        sought = _Sought.of(batches, self._names, applied)
         waiting = np.arange(len(sought.hashes))
         while len(waiting):
             again: list[Positions] = [_NONE]
@@ -183,13 +183,15 @@ class _Sought:
     widths: tuple[int, ...]
 
     @classmethod
-    def of(cls, batches: Sequence[EncodedKeys], hash_key: bytes, applied: int) -> _Sought:
+    def of(cls, batches: Sequence[EncodedKeys], names: Names, applied: int) -> _Sought:
         lengths = [len(keys) for keys in batches]
         shards = [keys.shards.astype(np.int64) for keys in batches]
         shard_bits = max((int(own.max(initial=0)) for own in shards), default=0).bit_length()
         return cls(
             applied=applied,
-            hashes=np.concatenate([_NONE, *(hashes_of(keys.keys, hash_key) for keys in batches)]),
+            hashes=np.concatenate(
+                [_NONE, *(hashes_of(keys.keys, names.hash_key, names.prefix_width) for keys in batches)]
+            ),
             shard_bits=shard_bits,
             groups=np.concatenate([_NONE, *(number << shard_bits | own for number, own in enumerate(shards))]),
             starts=np.cumsum([0, *lengths]).tolist(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -31,16 +31,23 @@ def scan(servers: Servers, states: SegmentStates, shard: int, batch_size: int) -
 
 
 def scan_segment(
-    servers: Servers, states: SegmentStates, width_and_shard: WidthAndShard, batch_size: int
+    servers: Servers,
+    states: SegmentStates,
+    width_and_shard: WidthAndShard,
+    batch_size: int,
+    chosen: Callable[[int], Sequence[int]] = range,
 ) -> Iterator[tuple[EncodedKeys, Entries]]:
-    """The same of one segment."""
+    """The same of one segment, or of some of its buckets: ``chosen`` tells the numbers of those, given how many there are."""
     width, shard = width_and_shard
     segment = states.present([(width, shard)])[0]
     if segment is None:
         return
-    count = min(_BUCKETS_AT_ONCE, max(1, BYTES_PER_COMMAND // segment.bucket_bytes(width)))
-    for start in range(0, segment.buckets, count):
-        some = np.arange(start, min(start + count, segment.buckets))
+    numbers = np.array(chosen(segment.buckets), dtype=np.int64)
+    # Some buckets may have nearly all entries.
+    largest = segment.bucket_bytes(width) * segment.buckets // max(1, len(numbers))
+    count = min(_BUCKETS_AT_ONCE, max(1, BYTES_PER_COMMAND // largest))
+    for start in range(0, len(numbers), count):
+        some = numbers[start : start + count]
         records = decode(_read(servers, states, (width, shard), some, segment.buckets), width)
         for first in range(0, len(records.keys), batch_size):
             keys = np.ascontiguousarray(records.keys[first : first + batch_size])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from rli_redis.servers import Servers
 from rli_redis.url import Address, Kind, parse_address
 from rli_redis.watermarks import ShardWatermarks
 from rli_redis.writing import Writer
+
+_PREFIX_WIDTH: Final = 8
+"""The keys of indexes of columns begin with a hash of so many bytes, and are found by it."""
 
 
 class RedisStore(Store):
@@ -64,7 +67,8 @@ class RedisStore(Store):
         return self._address.url
 
     def url_beside(self, name: str) -> str:
-        return with_option(self.url, "name", f"{self._address.options.name}.{name}")
+        beside = with_option(self.url, "name", f"{self._address.options.name}.{name}")
+        return with_option(beside, "prefix", str(_PREFIX_WIDTH))
 
     def get(self, keys: EncodedKeys) -> Entries:
         return self.look_up([keys])[0]
@@ -210,7 +214,7 @@ def _open(address: Address, *, create: bool, epoch: bytes = b"") -> RedisStore:
         require_safe_servers(
             servers, is_cluster=address.kind is Kind.CLUSTER, allow_eviction=address.options.allow_eviction
         )
-        presence = Presence(servers, address.options.name)
+        presence = Presence(servers, address.options.name, address.options.prefix)
         return RedisStore(address, servers, presence, presence.open(create=create), epoch)
     except BaseException:
         servers.close()

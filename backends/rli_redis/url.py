@@ -24,6 +24,7 @@ from pydantic import Field, SecretStr
 from rli.errors import SettingsError
 from rli.store import DEFAULT_DEADLINE_SECONDS, StoredSettings, StoredUrl, parse_url, without_password
 from rli_redis.log_in import log_in
+from rli_redis.segments import MAX_PREFIX_WIDTH
 
 _DEFAULT_PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379
@@ -62,6 +63,7 @@ class Options(StoredSettings):
         sentinel: the name by which sentinels know the server; the hosts are theirs then.
         timeout: seconds that one call to the servers may take, all attempts together.
         allow_eviction: use a server that may evict the index's keys when its memory is full.
+        prefix: when the index is made: by how many first bytes of its keys they are found; 0 for whole keys alone.
         ssl_ca_certs: file of the certificates that the server's one is checked against.
         ssl_certfile: file of the client's certificate.
         ssl_keyfile: file of the client's key.
@@ -74,6 +76,7 @@ class Options(StoredSettings):
     sentinel: Annotated[str, Field(min_length=1)] | None = None
     timeout: Annotated[float, Field(gt=0)] = DEFAULT_DEADLINE_SECONDS
     allow_eviction: bool = False
+    prefix: Annotated[int, Field(ge=0, le=MAX_PREFIX_WIDTH)] = 0
     ssl_ca_certs: str | None = None
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None

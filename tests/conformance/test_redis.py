@@ -22,13 +22,14 @@ class RedisConformance(StoreConformance):
     """The suite on servers that a fixture of the class finds out, by a user who has the least rights that suffice."""
 
     base_url: ClassVar[str]
+    options: ClassVar[str] = ""
     servers: ClassVar[list[redis.Redis]]
 
     def make_url(self, tmp_path: Path) -> str:
         _ = tmp_path
         name = uuid4().hex
         give_rights("conformance", rights_of(name), *self.servers)
-        return f"{as_user(self.base_url, 'conformance')}?name={name}"
+        return f"{as_user(self.base_url, 'conformance')}?name={name}{self.options}"
 
 
 class TestOneServer(RedisConformance):
@@ -37,6 +38,12 @@ class TestOneServer(RedisConformance):
     def _servers(cls, redis_server: Service) -> None:
         cls.base_url = f"redis://{redis_server.address(REDIS_PORT)}/0"
         cls.servers = [client_of(redis_server)]
+
+
+class TestStoreOfColumn(TestOneServer):
+    """Its keys are found by how they begin."""
+
+    options = "&prefix=8"
 
 
 class TestIndependentServers(RedisConformance):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from rli.errors import IndexNotReadyError
+from rli.store import without_option
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, get_all, key_batch, random_keys, scanned
@@ -21,10 +22,19 @@ MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
-def store(redis_server: Service) -> Iterator[Store]:
-    with open_store(redis_url(redis_server), create=True) as store:
+def store(redis_server: Service, request: pytest.FixtureRequest) -> Iterator[Store]:
+    """A store for whole keys, or for keys that are found by so many bytes."""
+    with open_store(redis_url(redis_server, prefix=getattr(request, "param", 0)), create=True) as store:
         yield store
         store.drop()
+
+
+@pytest.fixture
+def beside(store: Store) -> Iterator[Store]:
+    """A store for an index of a column."""
+    with open_store(store.url_beside("by_email"), create=True) as beside:
+        yield beside
+        beside.drop()
 
 
 @pytest.fixture
@@ -94,6 +104,7 @@ def test_large_batch_is_sent_about_once(store: Store, sent: list[bytes]) -> None
     assert sum(map(len, sent)) < 2 * 20_000 * (16 + 3)
 
 
+@pytest.mark.parametrize("store", [0, 8], indirect=True)
 def test_values_are_found_by_few_commands(store: Store, sent: list[bytes]) -> None:
     """Also where another process has made the shards larger, or stored wider keys, since the last look-up."""
     prefixes, shards = [b"prefix%02d" % shard for shard in range(40)], list(range(40))
@@ -114,6 +125,44 @@ def test_values_are_found_by_few_commands(store: Store, sent: list[bytes]) -> No
             again = len(sent)
             assert len([*store.find(sought)]) <= 8
             assert len(sent) - again <= 6
+
+
+def test_find_reads_few_buckets(beside: Store, sent: list[bytes]) -> None:
+    """Of more than two thousand that the shard has: their names alone take a hundred kilobytes."""
+    prefixes = random_keys(3_000, 8, seed=1)
+    keys = [prefix + key for prefix in prefixes for key in random_keys(10, 16, seed=2)]
+    beside.put(key_batch(keys), entries_of(1, range(len(keys))))
+    assert [*beside.find(key_batch([b"absent!!"]))] == []
+    sent.clear()
+    [(found, entries)] = beside.find(key_batch(prefixes[700:701]))
+    assert sorted(found.to_bytes()) == sorted(keys[7_000:7_010])
+    assert entries.tolist() == beside.get(found).tolist()
+    assert sum(map(len, sent)) < 5_000
+
+
+def test_one_value_may_have_all_keys(beside: Store, sent: list[bytes]) -> None:
+    """They are found in portions, and a change of one of them writes a part of the shard."""
+    alike = [b"8 bytes!" + key for key in random_keys(30_000, 200, seed=1)]
+    for start in range(0, len(alike), 10_000):
+        beside.put(key_batch(alike[start : start + 10_000]), entries_of(1, range(10_000)))
+    beside.put(key_batch([b"another!" + alike[0][:200]]), entries_of(1, [1]))
+    sent.clear()
+    beside.put(key_batch(alike[:1]), entries_of(2, [0]))
+    assert sum(map(len, sent)) < MEBIBYTE // 16
+    found = [keys.to_bytes() for keys, _ in beside.find(key_batch([b"8 bytes!"]))]
+    assert sorted(key for keys in found for key in keys) == sorted(alike)
+    assert max(map(len, found)) * len(alike[0]) < 2 * MEBIBYTE
+    assert len(scanned(beside, [0])) == len(alike) + 1
+
+
+def test_stores_made_for_whole_keys_find(store: Store) -> None:
+    """Those beside a store were such once, and are opened by URLs of stores that are not."""
+    former = without_option(store.url_beside("by_email"), "prefix")
+    with open_store(former, create=True) as beside:
+        beside.put(key_batch([b"prefix and key", b"another an key"]), entries_of(1, [1, 2]))
+    with open_store(store.url_beside("by_email")) as beside:
+        assert [keys.to_bytes() for keys, _ in beside.find(key_batch([b"prefix a"]))] == [[b"prefix and key"]]
+        beside.drop()
 
 
 def test_find_misses_no_applied_commit(store: Store) -> None:

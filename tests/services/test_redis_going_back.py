@@ -361,6 +361,22 @@ def test_a_lost_segment_is_not_listed(spares: list[SpareServer]) -> None:
         other.drop()
 
 
+@pytest.mark.invariant("P33")
+def test_finder_notices_list_going_back(spares: list[SpareServer], url: str) -> None:
+    """The list then has as many segments as the finder knows, but others."""
+    with open_store(url, create=True) as finder:
+        finder.put(key_batch([b"prefix, k1"], 2), entries_of(1, [1]))
+        take_snapshot(spares[CONTROL])
+        finder.put(key_batch([b"prefix, key 2"], 2), entries_of(2, [2]))
+        sought = key_batch([b"prefix, "], 2)
+        assert len([*finder.find(sought)]) == 2
+        go_back(spares[CONTROL])
+        with open_store(url) as other:
+            other.put(key_batch([b"prefix, and key 3"], 2), entries_of(3, [3]))
+        assert [b"prefix, and key 3"] in [keys.to_bytes() for keys, _ in finder.find(sought)]
+        finder.drop()
+
+
 @pytest.mark.invariant("P32")
 def test_entries_of_lost_record_are_noticed(spares: list[SpareServer], url: str) -> None:
     """They are written just before the record's number is given out again, and not to the server that lost it."""

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rli.errors import CorruptIndexError
-from rli_redis.segments import Segment, addresses, hashes_of, outgrows, states_in, wanted_buckets
+from rli_redis.segments import (
+    Segment,
+    addresses,
+    hashes_of,
+    outgrows,
+    prefix_addresses,
+    prefix_hashes,
+    states_in,
+    wanted_buckets,
+)
 
 HASHES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=200)
 
@@ -116,6 +125,32 @@ def test_hash_of_version_4_matches_definition(width: int) -> None:
         expected = ((expected ^ (expected >> shift)) * factor) % 2**32
     expected ^= expected >> 16
     assert hashes_of(np.frombuffer(key, dtype=f"V{width}"), KEY).tolist() == [expected]
+
+
+@given(
+    buckets=st.integers(1, 400),
+    width=st.integers(1, 20),
+    beginnings=st.lists(st.binary(min_size=20, max_size=20), min_size=1, max_size=5),
+)
+def test_keys_are_where_beginnings_lead(buckets: int, width: int, beginnings: list[bytes]) -> None:
+    for beginning in beginnings:
+        generator = np.random.default_rng(len(beginning))
+        keys = np.array([beginning[:width] + generator.bytes(9) for _ in range(100)], dtype=f"V{width + 9}")
+        [low] = prefix_hashes(np.array([beginning[:width]], dtype=f"V{width}"), KEY, width).tolist()
+        found = addresses(hashes_of(keys, KEY, width), buckets)
+        assert set(found.tolist()) <= set(prefix_addresses(low, buckets))
+        assert len(prefix_addresses(low, buckets)) <= 1 + buckets // 64
+
+
+def test_beginnings_share_buckets_evenly() -> None:
+    """Also where all keys begin alike: they are in a 64th of the buckets, and as many are in each of those."""
+    generator = np.random.default_rng(4)
+    alike = np.array([b"8 bytes!" + generator.bytes(16) for _ in range(20_000)], dtype="V24")
+    various = np.array([generator.bytes(24) for _ in range(20_000)], dtype="V24")
+    of_alike = np.bincount(addresses(hashes_of(alike, KEY, 8), 1024), minlength=1024)
+    assert np.count_nonzero(of_alike) == 16
+    assert of_alike.max() < 1.25 * 20_000 / 16
+    assert np.bincount(addresses(hashes_of(various, KEY, 8), 1024), minlength=1024).max() < 5 * 20
 
 
 def colliding_keys(count: int) -> NDArray[np.void]:
