@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,10 +13,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import redis
 
 import rli
 from benchmarks.keys import uuid_keys
 from benchmarks.measuring import Outcome, Unit, race
+from rli.table.table import opened_table
+from rli.view.snapshot import Snapshot
+from tests.support.docker import running_service
+from tests.support.indexes import record_index
+from tests.support.redis import running_redis
+from tests.support.services import HBASE_PORT
 
 _PARTITIONS: Final = 50
 _HOURS: Final = 24
@@ -23,6 +31,8 @@ _SECONDS: Final = 3_600
 _VALUES: Final = 100
 _BUILT_A_SECOND: Final = 1_000_000
 _UPKEEP: Final = 1.15
+_LOOK_UP_SECONDS: Final = 0.005
+_LOOK_UPS: Final = 40
 
 _INDEXES: Final[dict[str, dict[str, Any]]] = {
     "secondary, in LMDB": {"on": "email"},
@@ -40,9 +50,9 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         plain = stack.enter_context(_table(folder / "plain", keys))
         indexed = stack.enter_context(_table(folder / "indexed", keys))
         built = _built(indexed, rows)
-        looked_up = _look_ups(indexed, plain, rows)
+        looked_up = [*_look_ups(indexed, plain, rows), _keys_of_values("LMDB", indexed, rows)]
         skipped = _skipped_hours(folder / "hours", rows)
-        return [built, *looked_up, skipped, *_upkeep(folder, keys)]
+        return [built, *looked_up, *_in_servers(folder, keys), skipped, *_upkeep(folder, keys)]
 
 
 def _built(table: rli.Table, rows: int) -> Outcome:
@@ -77,6 +87,59 @@ def _look_ups(indexed: rli.Table, plain: rli.Table, rows: int) -> list[Outcome]:
             f"{1_000 * min(pair.ours):.0f} ms against {1_000 * min(pair.baseline):.0f} ms",
         )
     ]
+
+
+def _in_servers(folder: Path, keys: pa.Array) -> list[Outcome]:
+    """The same index in servers; of HBase with a quarter of the records, because its loads take longest."""
+    some = keys.slice(0, len(keys) // 4)
+    with (
+        running_redis() as address,
+        _table(folder / "redis", keys, index=f"redis://{address}/0") as table,
+        redis.Redis.from_url(f"redis://{address}/0") as server,
+    ):
+        table.create_index("by_email", on="email")
+        of_redis = _keys_of_values("Redis", table, len(keys), server)
+    with (
+        running_service("hbase", ports=[HBASE_PORT], environment={"HBASE_HEAP": "2g"}) as service,
+        _table(folder / "hbase", some, index=f"hbase://{service.address(HBASE_PORT)}/?table=bench") as table,
+    ):
+        table.create_index("by_email", on="email")
+        return [of_redis, _keys_of_values("HBase", table, len(some))]
+
+
+def _keys_of_values(store: str, table: rli.Table, rows: int, server: redis.Redis | None = None) -> Outcome:
+    """How long a service waits for the record keys of some values, the state of table and index included."""
+    index, generator = record_index(table), np.random.default_rng(5)
+    snapshot = Snapshot.now(opened_table(table).definition)
+    waits, before, on_server = list[float](), 0.0, 0.0
+    for number in range(-5, _LOOK_UPS):
+        values = pa.array([_email(each) for each in generator.choice(rows, _VALUES, replace=False).tolist()])
+        if number == 0:
+            before, on_server = time.process_time(), _server_seconds(server)
+        began = time.perf_counter()
+        found = index.keys_with("by_email", "email", snapshot, values, rows)
+        waits.append(time.perf_counter() - began)
+        if found is None or len(found) != _VALUES:
+            raise AssertionError("the values were not found")
+    client, on_server = time.process_time() - before, _server_seconds(server) - on_server
+    waited = statistics.median(waits[-_LOOK_UPS:])
+    of_server = f", {1_000 * on_server / _LOOK_UPS:.1f} of the server" if server else ""
+    return Outcome(
+        f"record keys of {_VALUES} values, secondary index in {store}",
+        "5 ms",
+        waited / _LOOK_UP_SECONDS,
+        1.0,
+        "lower",
+        f"{1_000 * waited:.1f} ms; {1_000 * client / _LOOK_UPS:.1f} ms of processor time{of_server}; {rows:,} records",
+    )
+
+
+def _server_seconds(server: redis.Redis | None) -> float:
+    """Processor time that the server has taken so far."""
+    if server is None:
+        return 0.0
+    used: dict[str, Any] = server.info("cpu")
+    return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
 
 
 def _scanned(table: rli.Table, values: list[str]) -> pa.Table:
@@ -145,13 +208,14 @@ def _processor_time(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _table(folder: Path, keys: pa.Array, metadata: Sequence[str] | str = "none") -> rli.Table:
+def _table(folder: Path, keys: pa.Array, metadata: Sequence[str] | str = "none", index: str | None = None) -> rli.Table:
+    """A table with a record for each key, its index in LMDB unless a URL is given."""
     table = rli.create_table(
         folder,
         record_key="id",
         partition_by="part",
         ordering="ts",
-        index=f"lmdb://{folder}-index",
+        index=index or f"lmdb://{folder}-index",
         maintenance=False,
         metadata=metadata,
     )
