@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from rli.errors import IndexNotReadyError
-from rli.store import without_option
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, get_all, key_batch, random_keys, scanned
+from rli.urls import without_option
 from rli_redis.scripts import LIST_CONTROL
 from rli_redis.servers import Command
 from tests.support.docker import Service

@@ -23,6 +23,7 @@ from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import differences, entries_of, entry, get_all, key_batch, random_keys, scanned
+from rli.urls import without_option
 from rli_redis import RedisStore
 from rli_redis.keyspace import Names
 from rli_redis.lifecycle import Header
@@ -470,7 +471,7 @@ def test_a_server_named_twice_is_refused(redis_server: Service) -> None:
         open_store(url, create=False)
 
 
-@pytest.mark.parametrize("version", [1, 5])
+@pytest.mark.parametrize("version", [1, 6])
 def test_header_of_other_version_is_refused(raw: redis.Redis, url: str, version: int) -> None:
     raw.set("{rli}index:trips", b'{"version":%d,"id":"AAA","server":0,"servers":1,"state":"ready"}' % version)
     for create in (False, True):
@@ -585,6 +586,17 @@ def test_index_of_version_2_is_upgraded(raw: redis.Redis, url: str, *, create: b
         assert len(scanned(store, range(5))) == store.stats().live_entries == kept
         store.drop()
     assert all_keys(raw) == set()
+
+
+def test_header_counts_and_not_url(raw: redis.Redis, url: str) -> None:
+    """Of how many bytes keys are found by."""
+    with open_store(url, create=True) as store:
+        beside = store.url_beside("by_email")
+    for opened in (beside, without_option(beside, "prefix"), beside.replace("prefix=8", "prefix=3")):
+        with open_store(opened, create=True) as store:
+            assert names_of(store).prefix_width == 8
+    header = json.loads(raw.get("{rli}index:trips.by_email") or "")
+    assert (header["version"], header["prefix"]) == (5, 8)
 
 
 def test_stored_bytes_match_version_4(raw: redis.Redis, url: str) -> None:
