@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rli.file_group.merge import Numbers, numbers_of
 from rli.view.file_slice_reader import READ_BATCH_ROWS
+from rli.view.key_columns import META_KEYS
 from rli.view.slice_reader import SliceReader
 
 
@@ -19,13 +20,15 @@ class StoredRecords:
 
     Attributes:
         readers: of their slices, closed unless some columns are still to be read; None for new file groups.
-        known: all records, with the columns that a merge compares, or with all columns.
+        known: the records, with the columns that a merge compares, or with all columns.
         of_known: the number of the file group of each record.
+        sought: the distinct record keys whose records these are, of a single file group; None if these are all records.
     """
 
     readers: Sequence[SliceReader | None]
     known: pa.Table
     of_known: Numbers
+    sought: pa.Array | None = None
 
     @classmethod
     def of(cls, parts: Sequence[tuple[SliceReader | None, pa.Table]]) -> Self:
@@ -33,17 +36,48 @@ class StoredRecords:
         readers, tables = zip(*parts, strict=True)
         return cls(readers, pa.concat_tables(tables).combine_chunks(), numbers_of([part.num_rows for part in tables]))
 
+    @classmethod
+    def of_keys(cls, reader: SliceReader, record_keys: pa.Array, schema: pa.Schema) -> Self:
+        """The records of some distinct keys of a file group, with the columns of ``schema``."""
+        known = records_of(reader, record_keys, schema)
+        return cls([reader], known, numbers_of([known.num_rows]), record_keys)
+
+    def with_others(self, schema: pa.Schema) -> Self:
+        """All records of the same readers, with the columns of ``schema``."""
+        return self.of([(one, one.read_columns(schema) if one else schema.empty_table()) for one in self.readers])
+
     def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The records in order, in batches, as ``SliceReader.batches`` gives them; no column is read again."""
+        """The records in order, in batches; no column is read again."""
         known = self.known.column_names
         others = pa.schema([field for field in schema if field.name not in known])
         if not len(others):
             for start in range(0, self.known.num_rows, READ_BATCH_ROWS):
                 yield self.known.slice(start, READ_BATCH_ROWS).select(schema.names)
             return
-        (reader,) = self.readers
         start = 0
-        for batch in reader.batches(others) if reader else ():
+        for batch in self._read(others):
             parts = {False: batch, True: self.known.slice(start, batch.num_rows)}
             yield pa.table([parts[name in known].column(name) for name in schema.names], schema=schema)
             start += batch.num_rows
+
+    def _read(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The records of the only reader, in order, with other columns than those read so far."""
+        (reader,) = self.readers
+        if reader is None:
+            return iter(())
+        return reader.batches(schema) if self.sought is None else _found(reader, self.sought, schema)
+
+
+def records_of(reader: SliceReader, record_keys: pa.Array, schema: pa.Schema) -> pa.Table:
+    """Some columns of the records of some distinct keys: in the same order for other columns.
+
+    Args:
+        reader: of a slice with meta columns.
+        record_keys: string array, shape (n,).
+        schema: of the columns.
+    """
+    return pa.concat_tables([schema.empty_table(), *_found(reader, record_keys, schema)]).combine_chunks()
+
+
+def _found(reader: SliceReader, record_keys: pa.Array, schema: pa.Schema) -> Iterator[pa.Table]:
+    return (batch for _, batch in reader.find(record_keys, META_KEYS, schema))

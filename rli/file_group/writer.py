@@ -22,13 +22,12 @@ from rli.file_group import work_rows
 from rli.file_group.append import Append
 from rli.file_group.conditions import Condition
 from rli.file_group.kept_values import keeping_stored
-from rli.file_group.merge import Comparison, MergePlan, Numbers, numbers_of, plan_merge, starts_of
+from rli.file_group.merge import Comparison, MergePlan, numbers_of, plan_merge, starts_of
 from rli.file_group.rewrite import require_no_compaction, rewrite
-from rli.file_group.stored_records import StoredRecords
+from rli.file_group.stored_records import StoredRecords, records_of
 from rli.file_group.write_context import FileGroupResult, FileGroupTarget, WriteContext
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_columns
 from rli.hudi.schema import conform, holds_same
-from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from rli.view.slice_reader import SliceReader
 
@@ -46,7 +45,7 @@ def write_file_groups(
     In a merge-on-read table, changes of records of an existing file group become a log file.
 
     Memory is bounded by the work rows and, for small file groups, ``context.held_bytes`` of records and one file of ``TOGETHER_BYTES``;
-    for others by the key column of a file group and a batch of its records.
+    for others by the key column of a file group and a batch of its records; for those that get a log file by a batch.
 
     Args:
         context: the write.
@@ -78,19 +77,21 @@ def _stored(
 ) -> Generator[tuple[range, StoredRecords], None, None]:
     """The stored records of file groups, in parts: several small file groups, read whole, or a single one.
 
-    A single one is larger, or its changes may become a log file: no column is read but those that are compared.
+    A single one is larger, or its changes may become a log file: no column is read but those that are compared, and for a log file no
+    records but those of the keys that arrive.
 
     A single file is open at a time: processes may have few of them, on some systems 256.
     """
     columns = with_record_meta_columns(context.schema)
-    changes = rows.column(work_rows.CHANGE).to_numpy()
+    changes, keys = rows.column(work_rows.CHANGE).to_numpy(), rows.column(work_rows.RECORD_KEY)
     small, start, held = list[tuple[SliceReader | None, pa.Table]](), 0, 0
     for number, target in enumerate(targets):
         with ExitStack() as opened:
             reader = opened.enter_context(context.open(target.base)) if target.base else None
             size = target.base.size if target.base else 0
-            own = changes[starts[number] : starts[number + 1]]
-            is_appended = context.appending is not None and context.appending.may_append(target.base, reader, own)
+            own = slice(starts[number], starts[number + 1])
+            appending = context.appending
+            is_appended = appending is not None and appending.may_append(target.base, reader, changes[own])
             is_small = reader is None or (reader.has_few_rows and size <= TOGETHER_BYTES and not is_appended)
             large = None if is_small else reader
             if large is None:
@@ -102,7 +103,13 @@ def _stored(
                 yield range(start, end), StoredRecords.of(small)
                 small, start, held = [], end, 0
             if large is not None:
-                yield range(number, number + 1), StoredRecords.of([(large, large.read_columns(_compared(context)))])
+                compared = _compared(context)
+                if is_appended:
+                    arriving = keys.slice(own.start, own.stop - own.start).combine_chunks()
+                    stored = StoredRecords.of_keys(large, arriving, compared)
+                else:
+                    stored = StoredRecords.of([(large, large.read_columns(compared))])
+                yield range(number, number + 1), stored
                 start = number + 1
     if small:
         yield range(start, len(targets)), StoredRecords.of(small)
@@ -117,14 +124,13 @@ def read_stored(
         opener: opens file slices.
         base: the file slice that holds the records.
         schema: of the columns.
-        record_keys: string array, shape (n,).
+        record_keys: distinct string array, shape (n,).
 
     Returns:
         Shape (n, columns); null where the slice has no such key or no value for it.
     """
     with opener(base) as reader:
-        stored = reader.read_columns(pa.schema([pa.field(RECORD_KEY, pa.string()), *schema]))
-    # The keys sought are hashed: they are few beside those of the file.
+        stored = records_of(reader, record_keys, pa.schema([pa.field(RECORD_KEY, pa.string()), *schema]))
     rows = pc.fill_null(pc.index_in(stored.column(RECORD_KEY), value_set=record_keys), -1).to_numpy()
     found = np.flatnonzero(rows >= 0)
     positions = np.full(len(record_keys), -1, np.int64)
@@ -139,22 +145,30 @@ def _write_merged(
     counts: Sequence[int],
     stored: StoredRecords,
 ) -> list[FileGroupResult]:
-    plan = _plan(context, [target.group for target in targets], rows, numbers_of(counts), stored)
-    results = _written(context, targets, plan, stored)
+    plan = _plan(context, targets, rows, counts, stored)
+    append = Append.of(context, targets, plan, stored)
+    if append is None and stored.sought is not None:
+        # The next base file takes all stored records.
+        stored = stored.with_others(_compared(context))
+        plan = _plan(context, targets, rows, counts, stored)
+    results = _written(context, targets, plan, stored, append)
     if not any(plan.refused):
         return results
     return [replace(result, refused=refused) for result, refused in zip(results, plan.refused, strict=True)]
 
 
 def _written(
-    context: WriteContext, targets: Sequence[FileGroupTarget], plan: MergePlan, stored: StoredRecords
+    context: WriteContext,
+    targets: Sequence[FileGroupTarget],
+    plan: MergePlan,
+    stored: StoredRecords,
+    append: Append | None,
 ) -> list[FileGroupResult]:
     changes = ~plan.changes_nothing
     if context.skips_unchanged and plan.may_change_nothing.any():
         changes &= _changed(context, plan, stored)
     if not changes.any():
         return [FileGroupResult.left_alone(target, told) for target, told in zip(targets, plan.counts, strict=True)]
-    append = Append.of(context, targets, plan, stored)
     if append is None:
         require_no_compaction(context, targets)
     if not context.saves:
@@ -181,8 +195,13 @@ def _compared(context: WriteContext) -> pa.Schema:
 
 
 def _plan(
-    context: WriteContext, groups: Sequence[FileGroupId], rows: pa.Table, of_rows: Numbers, stored: StoredRecords
+    context: WriteContext,
+    targets: Sequence[FileGroupTarget],
+    rows: pa.Table,
+    counts: Sequence[int],
+    stored: StoredRecords,
 ) -> MergePlan:
+    groups, of_rows = [target.group for target in targets], numbers_of(counts)
     field, compared = context.ordering_field, stored.known
     ordering = compared.column(field).combine_chunks() if field else None
     expired = None

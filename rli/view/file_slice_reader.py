@@ -25,8 +25,10 @@ from rli.view.key_columns import KeyColumns
 READ_BATCH_ROWS: Final = 65_536
 
 _FEW_ROWS: Final = 16_384
-"""Decoded at once on the way to a few records, or as many as are sought: what follows the last of them is not decoded."""
+"""Decoded at once on the way to a few records: what follows the last of them is not decoded."""
 
+_ROWS_PER_KEY: Final = 4
+"""Decoded at once on the way to many records, for each of them: each comparison hashes all the sought keys."""
 
 _KEYS_PER_ROW_GROUP: Final = 2
 """Of more keys than that, hardly a row group holds none."""
@@ -202,8 +204,8 @@ class FileSliceReader:
     ) -> tuple[NDArray[np.intp], pa.Array]:
         """Where some keys are in a row group, in rising order, and which keys are there."""
         start, positions, found = 0, list[NDArray[np.intp]](), list[pa.Array]()
-        # Each comparison hashes all the sought keys.
-        for batch in self._base.batches_of(row_group, columns.schema, max(_FEW_ROWS, len(record_keys))):
+        together = max(len(record_keys), min(_ROWS_PER_KEY * len(record_keys), READ_BATCH_ROWS), _FEW_ROWS)
+        for batch in self._base.batches_of(row_group, columns.schema, together):
             keys = columns.keys_of(conform(batch, columns.schema))
             matches = np.flatnonzero(pc.is_in(keys, value_set=record_keys).to_numpy(zero_copy_only=False))
             if len(matches):

@@ -76,6 +76,10 @@ class KeyColumns:
         return one_array(batch.column(0))
 
 
+META_KEYS: Final = KeyColumns(pa.schema([pa.field(RECORD_KEY, pa.string())]), None, frozenset([RECORD_KEY]))
+"""In slices with meta columns, as all are that rli writes to."""
+
+
 def _copies_of_keys(properties: TableProperties, stored: pa.Schema) -> frozenset[str]:
     fields, kind = properties.record_key_fields, properties.key_generator
     # Other generators form keys of a single text in ways that differ from release to release.

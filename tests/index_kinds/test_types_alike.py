@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 
 from rli import CommitResult, Table, TableType, UnsupportedTableError, open_table
@@ -23,6 +24,7 @@ CASES: Final = [*ALL_KINDS] * cases(1) if EVERY_POINT else ["record", "bucket"]
 STEPS: Final = 40 if EVERY_POINT else 15
 KEYS: Final = ["a", "7", "007", "é", "\U0001f600", "x,y:z", "k1", "k2"]
 CONDITIONS: Final = ["v > 500", "id = 'a'", "city = 'x' and ts > 1", "ts < 1", "true"]
+MERGE_CONDITIONS: Final = [None, "source.v < target.v", "source.ts > target.ts", "target.ts < 2 and target.city = 'x'"]
 FILTERS: Final = [*CONDITIONS, "id in ('7', 'k1')", "_hoodie_record_key = 'a'", "v is null"]
 
 Write = Callable[[Table], CommitResult]
@@ -37,8 +39,14 @@ class Twins:
         kind = replace(kind, version=max(kind.version, chance.choice([6, 9])))
         self.can_cluster = kind.can_cluster
         sizes: Any = {"target_file_size": 1024, "small_file_size": 0} if chance.random() < 0.5 else {}
+        formats: Any = {"log_format": chance.choice(["parquet", "avro"])}
         self.tables = [
-            replace(kind, table_type=table_type).create(folder / table_type, maintenance=False, **sizes)
+            replace(kind, table_type=table_type).create(
+                folder / table_type,
+                maintenance=False,
+                **sizes,
+                **(formats if table_type is TableType.MERGE_ON_READ else {}),
+            )
             for table_type in _made(folder)
         ]
         self.commits: list[list[str]] = []
@@ -95,8 +103,8 @@ class Twins:
     def step(self) -> str:
         """One operation; returns its name."""
         verbs = {
-            "upsert": 6, "insert": 2, "delete": 3, "late delete": 2, "delete_where": 1, "update_where": 2, "overwrite": 1,
-            "drop": 0.3, "compact": 2, "schedule": 1, "cluster": 1, "clean": 1, "rollback": 1.5, "restore": 0.7,
+            "upsert": 6, "keep": 2, "merge": 2, "insert": 2, "delete": 3, "late delete": 2, "delete_where": 1, "update_where": 2,
+            "overwrite": 1, "drop": 0.3, "compact": 2, "schedule": 1, "cluster": 1, "clean": 1, "rollback": 1.5, "restore": 0.7,
             "archive": 0.5,
         }  # fmt: skip
         [verb] = self._chance.choices([*verbs], [*verbs.values()])
@@ -106,9 +114,13 @@ class Twins:
     def _do(self, verb: str) -> None:
         rows, keys = records(*self.rows()), self._chance.sample(KEYS, 2)
         where, ordering = self._chance.choice(CONDITIONS), [self._chance.randrange(4) for _ in keys]
+        changes = rows.append_column("op", pa.array([self._chance.choice("ud") for _ in range(rows.num_rows)]))
+        when = self._chance.choice(MERGE_CONDITIONS)
         value = self._chance.choice([{"v": "v + 1"}, {"ts": "ts - 1"}, {"ts": "ts + 1"}])
         writes: dict[str, Write] = {
             "upsert": lambda table: table.upsert(rows),
+            "keep": lambda table: table.upsert(rows.drop_columns(["v"] if table.schema else []), missing="keep"),
+            "merge": lambda table: table.merge(changes, "op", when=when),
             "insert": lambda table: table.insert(rows),
             "delete": lambda table: table.delete(keys),
             "late delete": lambda table: table.delete(keys, ordering=ordering),

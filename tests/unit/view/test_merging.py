@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rli
+from rli.file_group.stored_records import records_of
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.log_file.avro_block import avro_block
 from rli.hudi.log_file.delete_block import delete_block, deletes
@@ -25,7 +26,7 @@ from rli.hudi.properties import Key, TableProperties
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.view.file_slices import DataFile, FileSlice, SeenInstants
-from rli.view.key_columns import KeyColumns
+from rli.view.key_columns import META_KEYS
 from rli.view.merging.known_merges import KnownMerges
 from rli.view.merging.merged_reader import MergedReader, MergedTable
 from rli.view.merging.rules import MergeRules
@@ -40,7 +41,6 @@ SCHEMA: Final = pa.schema(
     ]
 )
 KEYS: Final = [f"k{number}" for number in range(6)]
-KEY_COLUMNS: Final = KeyColumns(pa.schema([pa.field(RECORD_KEY, pa.string())]), None, frozenset([RECORD_KEY]))
 GROUP: Final = FileGroupId("", "f-0")
 BASE: Final = "20250101000000000"
 
@@ -185,7 +185,7 @@ def reader_of(folder: Path, given: Slice, known: KnownMerges) -> MergedReader:
         stored = DataFile(name, (folder / name).stat().st_size)
     completed = SeenInstants(frozenset(map(instant, given.seen)), BASE, None, frozenset())
     file_slice = FileSlice(GROUP, BASE, stored, tuple(logs), completed)
-    table = MergedTable(Storage(str(folder)), MergeRules(given.ordering), SCHEMA, lambda _: KEY_COLUMNS, known)
+    table = MergedTable(Storage(str(folder)), MergeRules(given.ordering), SCHEMA, lambda _: META_KEYS, known)
     return MergedReader(table, file_slice)
 
 
@@ -217,6 +217,12 @@ def test_merge_equals_a_plain_model(
             assert found_in(read) == model
             assert values == pa.concat_tables([SCHEMA.empty_table(), *read]).select(["value"])
             assert reader.rows == len(model)
+            asked = [
+                row for row in pa.concat_tables([SCHEMA.empty_table(), *read]).to_pylist() if row[RECORD_KEY] in sought
+            ]
+            assert records_of(reader, pa.array(sought), SCHEMA).to_pylist() == asked
+            compared = pa.schema([SCHEMA.field("ts")])
+            assert records_of(reader, pa.array(sought), compared)["ts"].to_pylist() == [row["ts"] for row in asked]
             require_keys(reader, sought, model)
             some = np.arange(0, len(model), 2)
             at = [row for records in reader.records_at(some, SCHEMA) for row in records.to_pylist()]
@@ -236,7 +242,7 @@ def test_later_column_counts_its_records(tmp_path: Path) -> None:
 
 
 def require_keys(reader: MergedReader, sought: list[str], model: dict[str, tuple[int | None, str | None]]) -> None:
-    parts = list(reader.find(pa.array(sought), KEY_COLUMNS, SCHEMA))
+    parts = list(reader.find(pa.array(sought), META_KEYS, SCHEMA))
     assert found_in([records for _, records in parts]) == {key: model[key] for key in sought if key in model}
     assert all(part.to_pylist() == records[RECORD_KEY].to_pylist() for part, records in parts)
 
@@ -277,7 +283,7 @@ def test_blocks_of_other_commits_are_refused(tmp_path: Path) -> None:
     content = encoded(Block("avro", 1, (Change("k1", 1, "x"),)))
     (tmp_path / f".f-0_{BASE}.log.1_0-0-0").write_bytes(content)
     file = DataFile(f".f-0_{BASE}.log.1_0-0-0", len(content))
-    table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: KEY_COLUMNS, KnownMerges())
+    table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: META_KEYS, KnownMerges())
     with pytest.raises(rli.UnsupportedTableError, match="other commits than its own"):
         MergedReader(table, FileSlice(GROUP, BASE, None, (file,)))
 
@@ -288,7 +294,7 @@ def test_cut_log_is_an_error(tmp_path: Path, cut: int) -> None:
     content: Any = encoded(Block("avro", 1, (Change("k1", 1, "x"),)))
     (tmp_path / ".f-0_1.log.1_0-0-0").write_bytes(content[:-cut])
     file = DataFile(".f-0_1.log.1_0-0-0", len(content))
-    table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: KEY_COLUMNS, KnownMerges())
+    table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: META_KEYS, KnownMerges())
     for listed in (file, DataFile(file.path, len(content) - cut)):
         with pytest.raises(rli.CorruptTableError, match=r"log\.1_0-0-0"):
             MergedReader(table, FileSlice(GROUP, BASE, None, (listed,)))
