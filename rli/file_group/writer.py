@@ -36,6 +36,9 @@ _FEW: Final = 100
 TOGETHER_BYTES: Final = 4 * 1024 * 1024
 """The largest base file that is read whole. A larger file may turn out unchanged after a read of the compared columns alone."""
 
+_ROWS_PER_SOUGHT_KEY: Final = 10
+"""Of fewer stored rows for each arriving key, all records are read: to seek the keys would take longer."""
+
 
 def write_file_groups(
     context: WriteContext, targets: Sequence[FileGroupTarget], rows: pa.Table, counts: Sequence[int]
@@ -78,7 +81,7 @@ def _stored(
     """The stored records of file groups, in parts: several small file groups, read whole, or a single one.
 
     A single one is larger, or its changes may become a log file: no column is read but those that are compared, and for a log file no
-    records but those of the keys that arrive.
+    records but those of the keys that arrive, if these are few.
 
     A single file is open at a time: processes may have few of them, on some systems 256.
     """
@@ -104,7 +107,7 @@ def _stored(
                 small, start, held = [], end, 0
             if large is not None:
                 compared = _compared(context)
-                if is_appended:
+                if is_appended and len(changes[own]) * _ROWS_PER_SOUGHT_KEY <= large.rows_of_base:
                     arriving = keys.slice(own.start, own.stop - own.start).combine_chunks()
                     stored = StoredRecords.of_keys(large, arriving, compared)
                 else:

@@ -25,10 +25,10 @@ from rli.view.key_columns import KeyColumns
 READ_BATCH_ROWS: Final = 65_536
 
 _FEW_ROWS: Final = 16_384
-"""Decoded at once on the way to a few records: what follows the last of them is not decoded."""
+"""Decoded at once on the way to a few records, or as many as are sought: what follows the last of them is not decoded."""
 
 _ROWS_PER_KEY: Final = 4
-"""Decoded at once on the way to many records, for each of them: each comparison hashes all the sought keys."""
+"""Decoded at once on the way to many records, for each of them, if a row group has as many: each comparison hashes all the sought keys."""
 
 _KEYS_PER_ROW_GROUP: Final = 2
 """Of more keys than that, hardly a row group holds none."""
@@ -63,6 +63,11 @@ class FileSliceReader:
     def has_few_rows(self) -> bool:
         """Whether the slice has so few records that ``batches`` holds all of them in memory at once."""
         return self._base.has_few_rows
+
+    @property
+    def rows_of_base(self) -> int:
+        """As ``rows``: there are no log files."""
+        return self.rows
 
     def deletes_any(self, record_keys: pa.Array) -> bool:  # noqa: ARG002  (as in the protocol)
         """No: there are no log files."""
@@ -143,6 +148,10 @@ class FileSliceReader:
             candidates = self._candidates(left, columns.ordered_as_keys, row_group)
             if not len(candidates):
                 continue
+            if len(candidates) > _FEW_MATCHES * self._base.row_groups:
+                # To leave out what is found would take as long as to seek it again.
+                yield from self._in_one_pass(candidates, columns, schema, row_group)
+                continue
             hashed = self._hashed_positions(candidates, columns, row_group) if is_hashed else None
             positions, found = self._positions(candidates, columns, row_group) if hashed is None else hashed
             if not len(found):
@@ -153,6 +162,17 @@ class FileSliceReader:
             left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
             if not len(left):
                 return
+
+    def _in_one_pass(
+        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, row_group: int
+    ) -> Iterator[tuple[pa.Array, pa.Table]]:
+        """Some keys of a row group and their records, where hardly a page holds none: keys and other columns are decoded together."""
+        needed = pa.schema({field.name: field for field in [*columns.schema, *schema]}.values())
+        for batch in self._base.batches_of(row_group, needed, max(READ_BATCH_ROWS, _ROWS_PER_KEY * len(record_keys))):
+            keys = columns.keys_of(conform(batch.select(columns.schema.names), columns.schema))
+            matches = pa.array(np.flatnonzero(pc.is_in(keys, value_set=record_keys).to_numpy(zero_copy_only=False)))
+            if len(matches):
+                yield keys.take(matches), conform(batch.take(matches), schema)
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
         """The records at some positions (in rising order), made to fit ``schema``: reads only the row groups that hold one."""
@@ -204,8 +224,8 @@ class FileSliceReader:
     ) -> tuple[NDArray[np.intp], pa.Array]:
         """Where some keys are in a row group, in rising order, and which keys are there."""
         start, positions, found = 0, list[NDArray[np.intp]](), list[pa.Array]()
-        together = max(len(record_keys), min(_ROWS_PER_KEY * len(record_keys), READ_BATCH_ROWS), _FEW_ROWS)
-        for batch in self._base.batches_of(row_group, columns.schema, together):
+        # Each comparison hashes all the sought keys.
+        for batch in self._base.batches_of(row_group, columns.schema, max(_FEW_ROWS, len(record_keys))):
             keys = columns.keys_of(conform(batch, columns.schema))
             matches = np.flatnonzero(pc.is_in(keys, value_set=record_keys).to_numpy(zero_copy_only=False))
             if len(matches):

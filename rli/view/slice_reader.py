@@ -29,6 +29,10 @@ class SliceReader(Protocol):
     def has_few_rows(self) -> bool:
         """Whether the slice is known to have so few records that ``batches`` holds all of them in memory at once."""
 
+    @property
+    def rows_of_base(self) -> int:
+        """Records in the base file, of which log files may have changed or deleted some; 0 without one."""
+
     def deletes_any(self, record_keys: pa.Array) -> bool:
         """Whether the last change of any of some distinct keys in log files is a delete."""
 

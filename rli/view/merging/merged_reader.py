@@ -113,6 +113,11 @@ class MergedReader:
         """False: their number is not known."""
         return False
 
+    @property
+    def rows_of_base(self) -> int:
+        """Records in the base file; 0 without one."""
+        return 0 if self._base is None else self._base.rows
+
     def deletes_any(self, record_keys: pa.Array) -> bool:
         """Whether the last change of any of some distinct keys is a delete; reads blocks whose changes are not known."""
         changed = Merge.of(self._logs(pa.schema([]), takes_all=False), record_keys).latest
