@@ -18,7 +18,7 @@ from tests.support.children import stopping, was_killed
 from tests.support.faults import stop_this_process
 from tests.support.object_store import ObjectStore
 from tests.support.requests import at_requests
-from tests.support.soak import EVERY_POINT
+from tests.support.soak import EVERY_POINT, in_ci
 from tests.support.tables import check_stored, records
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.invariant("P53")]
@@ -67,7 +67,7 @@ class Copies:
         return folder
 
 
-@pytest.fixture(params=[enable, compact, archive])
+@pytest.fixture(params=in_ci([compact], of=[enable, compact, archive]))
 def change(request: pytest.FixtureRequest) -> Change:
     found: Change = request.param
     return found
