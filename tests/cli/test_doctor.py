@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -264,3 +265,21 @@ def lock_findings(rli: Rli, table: str, status: int = 0) -> list[dict[str, Any]]
 def findings_of(rli: Rli, table: str, check: str, status: int = 0) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = rli("doctor", table, "--json", status=status).json["findings"]
     return [finding for finding in found if finding["check"] == check]
+
+
+@pytest.mark.parametrize(
+    "options", ["--on fare --using column_stats", "--on id --expr 'lower(id)'", "--on id --unique"]
+)
+def test_invalid_index_is_built_again(rli: Rli, trips: str, options: str) -> None:
+    rli("index", "create", trips, "by_it", *shlex.split(options))
+    assert "indexes on columns: indexes=by_it" in rli("doctor", trips).out
+    if "--unique" in options:
+        for home in Path(trips, ".hoodie/.rli").glob("index.*"):
+            shutil.rmtree(home)
+    else:
+        rli("metadata", "disable", trips)
+    [warning] = [one for one in rli("doctor", trips, "--json").json["findings"] if one["check"] == "indexes on columns"]
+    assert warning["verdict"] == "warning"
+    command = warning["advice"].partition("build it again: ")[2].partition(";")[0]
+    rli(*shlex.split(command)[1:])
+    assert "indexes on columns: indexes=by_it" in rli("doctor", trips).out
