@@ -171,9 +171,9 @@ class Finder:
     def _known_segments(self) -> Mapping[int, list[int]]:
         """Widths of all segments that there may be, by shard; read anew where they are more, or where their server went back."""
         # In this order: a list that is read after its length was asked has at least these members, unless its server went back
-        # meanwhile, which then shows at the next look.
-        count = count_members(self._servers, self._names)
-        now = count, self._servers.incarnation(self._servers.place(self._names)), self._control.setbacks
+        # meanwhile, which then shows at the next look, since its life was asked before.
+        life, setbacks = self._servers.incarnation(self._servers.place(self._names)), self._control.setbacks
+        now = count_members(self._servers, self._names), life, setbacks
         known = self._known
         if known is None or known[0] != now:
             widths = defaultdict[int, list[int]](list)

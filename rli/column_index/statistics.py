@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rli.column_index.trust import bounds_of_files, bounds_of_partitions, is_trusted, reach
+from rli.column_index.trust import bounds_of_files, bounds_of_partitions, is_trusted
 from rli.filters.column_bounds import ColumnBounds
 from rli.filters.predicates import Column, Predicate, columns_of
 from rli.filters.pruning import may_match
@@ -40,7 +40,7 @@ def partitions_that_may_match(
     predicate: Predicate,
     schema: pa.Schema,
     partitions: Sequence[str],
-    written: Mapping[str, str] | None = None,
+    kept: Collection[str],
 ) -> list[str]:
     """Those of some partitions of the table that may hold such a record, told by partition statistics.
 
@@ -49,20 +49,17 @@ def partitions_that_may_match(
         predicate: of the filter.
         schema: of the table's records.
         partitions: partition paths.
-        written: partition path → instant of its newest file, where commits may have left the statistics as they were: those
-            without a record of that instant prove nothing, since the file may have more.
+        kept: columns whose statistics commits keep; none for all. Hudi leaves those of other columns as they once were.
 
     Raises:
         CorruptTableError: the metadata table is damaged.
     """
-    columns = columns_with_statistics(predicate, schema)
+    columns = [name for name in columns_with_statistics(predicate, schema) if not kept or name in kept]
     found = partition_statistics_by_column(reader, {*columns, COMMIT_TIME}, partitions)
     # Every file has statistics of this column, and no null in it.
     of_all = found[COMMIT_TIME]
     bounds = {name: bounds_of_partitions(found[name], of_all, schema.field(name).type) for name in columns}
     keep = may_match(predicate, ByColumn(len(partitions), bounds))
-    if written is not None:
-        keep |= ~reach(of_all, [written[path] for path in partitions])
     return [path for path, is_kept in zip(partitions, keep, strict=True) if is_kept]
 
 

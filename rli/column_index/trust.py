@@ -11,7 +11,7 @@ So bounds count where such a gap would show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
@@ -88,19 +88,6 @@ def bounds_of_partitions(statistics: pa.RecordBatch, of_all: pa.RecordBatch, kin
     # A file whose footer has no bounds of the strings may be among them.
     has_ends = np.zeros(len(rows), np.bool_) if pa.types.is_string(kind) else is_whole
     return _bounds(statistics, kind, has_ends, ~is_whole)
-
-
-def reach(of_commit_times: pa.RecordBatch, instants: Sequence[str]) -> Truths:
-    """Whether statistics of partitions are of all their files up to an instant.
-
-    Args:
-        of_commit_times: statistics of the column of commit times, a row for each partition.
-        instants: the last one that wrote a file of each partition.
-    """
-    latest = pc.struct_field(of_commit_times["maxValue"], "StringWrapper")
-    # Those that were only widened may have been left behind before.
-    reached = pc.and_(of_commit_times["isTightBound"], pc.greater_equal(latest, pa.array(instants, pa.string())))
-    return pc.fill_null(reached, False).to_numpy(zero_copy_only=False)
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType:

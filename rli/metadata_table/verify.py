@@ -245,9 +245,11 @@ class Verification:
                 absent += len(sought) - found.num_rows
                 yield from _misplaced(sought, found, group)
         surplus = sums.entries - (sums.records - absent)
-        if surplus:
-            # Keys are distinct: each record has one entry or none, and these are left.
+        # Keys are distinct: each record has one entry or none, and these are left.
+        if surplus > 0:
             yield Difference(partition, "entries without a record", Fault.SURPLUS, f"entries={surplus}")
+        elif surplus:
+            yield Difference(partition, "records with a key of other records", Fault.WRONG, f"records={-surplus}")
 
     def _secondary_indexes(self) -> Iterator[Difference]:
         # An entry without a record costs time alone, and undoing a commit may leave some.

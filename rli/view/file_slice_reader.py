@@ -169,7 +169,7 @@ class FileSliceReader:
         """Some keys of a row group and their records, where hardly a page holds none: keys and other columns are decoded together."""
         needed = pa.schema({field.name: field for field in [*columns.schema, *schema]}.values())
         for batch in self._base.batches_of(row_group, needed, max(READ_BATCH_ROWS, _ROWS_PER_KEY * len(record_keys))):
-            keys = columns.keys_of(conform(batch.select(columns.schema.names), columns.schema))
+            keys = columns.keys_of(conform(batch, columns.schema))
             matches = pa.array(np.flatnonzero(pc.is_in(keys, value_set=record_keys).to_numpy(zero_copy_only=False)))
             if len(matches):
                 yield keys.take(matches), conform(batch.take(matches), schema)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
@@ -128,18 +128,16 @@ class Skipping:
     ) -> list[FileSlice] | None:
         # They describe the records of the present state, including the records of log files.
         describes_others = self.metadata.is_of_the_past or self.is_of_base_files
-        if describes_others or not columns_with_statistics(predicate, schema):
+        if describes_others or self.metadata.was_upgraded or not columns_with_statistics(predicate, schema):
             return None
         paths = sorted({one.group.partition_path for one in slices})
         if len(paths) > _FEW_PARTITIONS and _FEW_FILES * len(paths) > len(slices) and self._has_statistics_of_files:
             return None
 
-        written = _last_written(slices) if self.metadata.was_upgraded else None
-
         def ask(reader: MetadataTableReader) -> list[str] | None:
             if self.metadata.may_show_later(reader, [PartitionKind.PARTITION_STATS]):
                 return None
-            return partitions_that_may_match(reader, predicate, schema, paths, written)
+            return partitions_that_may_match(reader, predicate, schema, paths, self.metadata.columns_with_statistics())
 
         kept = self.metadata.ask(PartitionKind.PARTITION_STATS, ask)
         chosen = None if kept is None else [one for one in slices if one.group.partition_path in {*kept}]
@@ -183,15 +181,6 @@ class Skipping:
         files = _files(slices)
         kept = self.metadata.ask(PartitionKind.BLOOM_FILTERS, lambda reader: files_that_may_hold(reader, keys, files))
         return _counted(asked, [PartitionKind.BLOOM_FILTERS], slices, _chosen(slices, kept))
-
-
-def _last_written(slices: Iterable[FileSlice]) -> dict[str, str]:
-    """Partition path → instant of its newest file slice."""
-    found: dict[str, str] = {}
-    for one in slices:
-        path = one.group.partition_path
-        found[path] = max(one.instant, found.get(path, ""))
-    return found
 
 
 def _statistics_places(predicate: Predicate, schema: pa.Schema) -> list[str]:

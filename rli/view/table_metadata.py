@@ -145,6 +145,15 @@ class TableMetadata:
         """
         return indexed_column(self._definitions().get(partition))
 
+    def columns_with_statistics(self) -> tuple[str, ...]:
+        """The columns whose statistics commits keep, as they are chosen now; none if they are not listed.
+
+        Raises:
+            CorruptTableError: the definitions of indexes cannot be read.
+        """
+        definition = self._definitions().get(PartitionKind.COLUMN_STATS)
+        return () if definition is None else definition.columns
+
     def _definitions(self) -> dict[str, IndexDefinition]:
         return load_index_definitions(self._table.storage, self._table.properties)
 

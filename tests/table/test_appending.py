@@ -254,3 +254,23 @@ def test_commits_end_behind_a_request(tmp_path: Path) -> None:
     assert (again.inserted, again.files_rewritten) == (1, 1)
     assert value_of(table, "k1") == -1
     check_stored(table)
+
+
+@pytest.mark.parametrize("count", [8, 100])
+def test_ordering_column_grows_behind_logs(count: int, tmp_path: Path) -> None:
+    """Few keys are sought, of many records; of few records, all are read."""
+    table = create(tmp_path)
+    keys = [f"k{number}" for number in range(count)]
+
+    def batch(ts: pa.Array, **columns: list[Any]) -> pa.Table:
+        return pa.table({"id": keys[: len(ts)], "city": ["x"] * len(ts), "ts": ts, **columns})
+
+    table.insert(batch(pa.array([1.5] * count, pa.float32()), v=[float(number) for number in range(count)]))
+    table.upsert(batch(pa.array([1.5, 5.5], pa.float32()), v=[0.0, 111.0]))
+    # Later than what the files have, and earlier than what the log file has.
+    late = table.merge(batch(pa.array([0.5, 3.0]), v=[7.0, 7.0], op=["d", "d"]), "op")
+    assert (late.deleted, late.unchanged) == (0, 2)
+    kept = table.upsert(batch(pa.array([6.0, 6.0, 6.0])), missing="keep")
+    assert (kept.updated, kept.unchanged) == (3, 0)
+    assert [value_of(table, key) for key in keys[:4]] == [0, 111, 2, 3]
+    assert table.verify_index().agrees

@@ -18,6 +18,7 @@ from rli.hudi.avro_schema import from_avro
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.footer_bounds import RowGroupChoice
 from rli.hudi.log_file.form import Header
+from rli.hudi.schema import conform
 from rli.storage import Storage
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
@@ -273,9 +274,12 @@ class MergedReader:
         return LogRecords(self._blocks, location, schema, table.key_columns, table.ordering, known, takes_all, records)
 
     def _needed(self, schema: pa.Schema, columns: KeyColumns) -> pa.Schema:
-        """The wanted columns, those of the keys, and that of ordering values."""
+        """The wanted columns, those of the keys, and that of ordering values.
+
+        These have the type of the table, as those of log files: a caller may ask for the wider type that it is about to write.
+        """
         ordering = self._table.ordering
-        fields = [*schema, *columns.schema, *([] if ordering is None else [ordering])]
+        fields = [*([] if ordering is None else [ordering]), *schema, *columns.schema]
         return pa.schema({field.name: field for field in reversed(fields)}.values())
 
     def _ordering_of(self, batch: pa.Table) -> pa.Array | None:
@@ -308,5 +312,5 @@ def _put_together(batches: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 
 def _only(batch: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Some of a batch's columns."""
-    return pa.table([batch[name] for name in schema.names], schema=schema) if schema.names else batch.select([])
+    """Some of a batch's columns, made to fit ``schema``."""
+    return conform(batch.select(schema.names), schema) if schema.names else batch.select([])
