@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rli.findings import Finding, Verdict
+from rli.table.column_indexes import IndexesOnColumns
+from rli.table.opened import OpenTable
 from rli.view.column_indexes import ColumnIndex, ColumnIndexState, IndexHome, IndexUse
 
 _CHECK = "indexes on columns"
 
 
-def column_index_findings(indexes: Sequence[ColumnIndex]) -> Iterator[Finding]:
-    """What a look at the indexes on columns finds; nothing if there are none.
+def column_index_findings(table: OpenTable) -> Iterator[Finding]:
+    """What a look at the indexes on columns of a table finds; nothing if there are none.
 
-    Args:
-        indexes: as ``Table.indexes`` gives them.
+    Raises:
+        CorruptTableError: the metadata table, or a file that describes the indexes, is damaged.
     """
+    indexes = IndexesOnColumns(table).list()
     sound = [index.name for index in indexes if index.state in (ColumnIndexState.VALID, ColumnIndexState.BUILDING)]
     if sound:
         yield Finding(_CHECK, Verdict.OK, f"indexes={','.join(sound)}")

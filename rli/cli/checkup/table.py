@@ -19,7 +19,6 @@ from rli.metadata_table.findings import metadata_findings
 from rli.sizes import human_bytes
 from rli.storage import Storage
 from rli.storage.findings import disk_findings
-from rli.table.column_indexes import IndexesOnColumns
 from rli.table.opened import OpenTable
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.file_findings import Commits, commits_of, file_findings, unlike_its_commit
@@ -173,7 +172,7 @@ class TableCheckup:
             # Commits made meanwhile are in the index, and not among the records that were counted.
             if records is not None and snapshot is not None and is_latest(snapshot):
                 self.findings.extend(count_findings(index, records))
-            self.findings.extend(column_index_findings(IndexesOnColumns(table).list()))
+            self.findings.extend(column_index_findings(table))
         except IndexNotReadyError as error:
             self.findings.append(problem("sync", error))
         except RliError as error:
