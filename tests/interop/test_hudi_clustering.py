@@ -141,6 +141,7 @@ def test_clustering_after_hudi_upgraded_the_table(engine: HudiEngine, tmp_path: 
     history.table.close()
 
 
+@pytest.mark.soak
 @with_hudi("0.15.0")
 def test_hudi_rolls_back_version_6_clustering(engine: HudiEngine, tmp_path: Path) -> None:
     history = _history(tmp_path)
@@ -154,6 +155,7 @@ def test_hudi_rolls_back_version_6_clustering(engine: HudiEngine, tmp_path: Path
     history.table.close()
 
 
+@pytest.mark.soak
 @upgrading
 def test_hudi_cleans_and_archives_our_clustering(engine: HudiEngine, tmp_path: Path) -> None:
     history = _history(tmp_path)

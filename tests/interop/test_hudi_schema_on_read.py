@@ -90,6 +90,7 @@ def test_types_changed_by_hudi(engine: HudiEngine, tmp_path: Path) -> None:
     assert _seen(table.read()) == _seen(_read(engine, table))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("values", "kind"),
     [(pa.array([2**53 + 1]), "double"), (pa.array([2**24 + 1], pa.int32()), "float")],
@@ -101,6 +102,7 @@ def test_digits_are_not_lost(engine: HudiEngine, tmp_path: Path, values: pa.Arra
         table.read()
 
 
+@pytest.mark.soak
 def test_floats_keep_their_exact_value(engine: HudiEngine, tmp_path: Path) -> None:
     single = pa.array([0.1, 1e20], pa.float32())
     changes = ["alter column v type double", "alter column w type string"]
@@ -114,6 +116,7 @@ def test_floats_keep_their_exact_value(engine: HudiEngine, tmp_path: Path) -> No
         rli.open_table(table.location, index="global-simple:").get(["a"])
 
 
+@pytest.mark.soak
 def test_a_name_that_hudi_forgets(engine: HudiEngine, tmp_path: Path) -> None:
     """A write without schema-on-read ends the history; from then on, Hudi finds columns by name, too."""
     table = _made(engine, tmp_path / "t", _rows(["a"], "x", v=[1]), "rename column v to price")

@@ -64,6 +64,7 @@ def test_hudi_and_rli_continue_after_rollback(engine: HudiEngine, tmp_path: Path
     history.table.close()
 
 
+@pytest.mark.soak
 @newest_only
 def test_hudi_continues_after_checksummed_file_rewrite(engine: HudiEngine, tmp_path: Path) -> None:
     """Hudi writes through Hadoop, which refuses a local file that differs from the checksum beside it."""
@@ -267,6 +268,7 @@ def _last_operation(history: History) -> str:
     return snapshot.change(snapshot.timeline.completed_writes[-1]).operation
 
 
+@pytest.mark.soak
 @newest_only
 @pytest.mark.invariant("P62")
 def test_early_cleaned_files_are_followed(engine: HudiEngine, tmp_path: Path) -> None:
@@ -298,6 +300,7 @@ def test_columns_that_either_side_adds(engine: HudiEngine, tmp_path: Path) -> No
     history.table.close()
 
 
+@pytest.mark.soak
 @newest_only
 def test_hudi_writes_over_hashed_keys(engine: HudiEngine, tmp_path: Path) -> None:
     """Files of so many records have hashes of their keys in front of the footer, which Hudi's files have not."""

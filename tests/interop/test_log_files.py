@@ -62,6 +62,7 @@ def test_hudi_rs_reads_written_logs(name: str, swaps: bool, tmp_path: Path) -> N
     assert sorted_rows(read_with_hudi_rs(table)) == before
 
 
+@pytest.mark.soak
 @pytest.mark.hudi
 @pytest.mark.spark
 @pytest.mark.slow
