@@ -95,7 +95,7 @@ def test_interrupted_drop_is_finished_by_creation(hbase: Service, table: str) ->
     drop_until(b"disableTable", hbase, table)
     with pytest.raises(IndexNotFoundError):
         open_store(hbase_url(hbase, table), create=False)
-    with open_store(hbase_url(hbase, table, timeout=10), create=True) as new:
+    with open_store(hbase_url(hbase, table), create=True) as new:
         assert get_all(new, [b"k"]) == [0]
 
 
@@ -105,7 +105,7 @@ def test_disabled_table_is_left_to_operator(hbase: Service, table: str, raw: hap
         with pytest.raises(StoreUnavailableError, match=r"TableNotEnabledException: \w+ is disabled"):
             open_store(hbase_url(hbase, table, timeout=5), create=create)
     raw.enable_table(table)
-    with open_store(hbase_url(hbase, table, timeout=10), create=True) as new:
+    with open_store(hbase_url(hbase, table), create=True) as new:
         assert get_all(new, [b"k"]) == [0]
 
 
