@@ -24,7 +24,7 @@ _OPTIONS: Final = frozenset({_SCOPE, _PARTITIONS, _TTL})
 _SCHEMES_OF_PARTITIONS: Final = frozenset({"simple", "bloom", "bucket", "consistent-bucket"})
 """Of kinds of index that keep record keys unique in each partition alone."""
 
-_SCHEME_IN_METADATA_TABLE: Final = "record-index"
+SCHEME_IN_METADATA_TABLE: Final = "record-index"
 """Of the kind of index that is a partition of the table's metadata table."""
 
 _SCHEMES_OF_BUCKETS: Final = frozenset({"bucket", "consistent-bucket"})
@@ -107,7 +107,7 @@ def is_in_metadata_table(url: str) -> bool:
         >>> is_in_metadata_table("record-index:?scope=partition"), is_in_metadata_table("bloom:")
         (True, False)
     """
-    return url.partition(":")[0] == _SCHEME_IN_METADATA_TABLE
+    return url.partition(":")[0] == SCHEME_IN_METADATA_TABLE
 
 
 def has_unique_keys(url: str) -> bool:

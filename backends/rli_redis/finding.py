@@ -1,7 +1,7 @@
 """Finding the entries whose keys begin alike: the buckets that may have them are read, those of many shards in one command.
 
-Where the index was made for that, few buckets of a shard may have a key that begins so (``rli_redis.segments``). Otherwise any
-may, and all are read. Python looks only into those that hold the bytes of a prefix.
+In an index with a prefix width, a beginning tells the few buckets of a shard that may have its keys (``rli_redis.segments``). In others,
+any bucket may have them, and all are read. Python decodes only the buckets that hold the bytes of a prefix.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class _Part:
         segment: width and shard.
         keys: what it is called.
         buckets: how many it is taken to have.
-        numbers: of those that are read.
-        size: about how many bytes these have, if all are alike.
-        most: about how many bytes they have at most.
+        numbers: of the buckets that are read.
+        size: about how many bytes these buckets have, if all buckets of the segment are alike.
+        most: about how many bytes these buckets have at most.
     """
 
     segment: WidthAndShard
@@ -82,7 +82,7 @@ class _Sought:
 
     Attributes:
         prefixes: the beginnings of keys.
-        hashes: what they decide of the hashes of these keys; None for nothing.
+        hashes: the low bits of the hashes of these keys, for each prefix; None if a prefix decides none.
     """
 
     prefixes: list[bytes]

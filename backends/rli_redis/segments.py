@@ -43,8 +43,8 @@ HASH_KEY_WIDTH: Final = 16
 MAX_PREFIX_WIDTH: Final = 255
 
 _PREFIX_BITS: Final = 6
-"""Of the hash, those that the first bytes of a key decide. So keys that begin alike are in one of 64 buckets: a look-up
-reads few, and a value that nearly all keys have makes buckets at most 64 times as large."""
+"""The first bytes of a key decide so many low bits of its hash. So a look-up by these bytes reads one bucket of 64. If nearly all
+keys begin alike, their buckets are less than 128 times as large as others would be: 127 buckets have just one of some beginning."""
 
 _PREFIX_MASK: Final = (1 << _PREFIX_BITS) - 1
 

@@ -105,6 +105,14 @@ def key_hashes(keys: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
     return hashes, prints
 
 
+def key_fingerprints(keys: pa.Array) -> NDArray[np.uint64]:
+    """The fingerprint of each record key (string array, shape (n,)), or of other text."""
+    prints = np.empty(len(keys), np.uint64)
+    for positions, encoded in record_keys.encode(keys):
+        prints[positions] = fingerprints(encoded)
+    return prints
+
+
 def hash_keys(keys: pa.Array, seed: int) -> NDArray[np.uint32]:
     """32-bit MurmurHash3 of each encoded record key (string array, shape (n,)), whatever an index's settings say."""
     hashes = np.empty(len(keys), dtype=np.uint32)

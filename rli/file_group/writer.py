@@ -48,7 +48,8 @@ def write_file_groups(
     In a merge-on-read table, changes of records of an existing file group become a log file.
 
     Memory is bounded by the work rows and, for small file groups, ``context.held_bytes`` of records and one file of ``TOGETHER_BYTES``;
-    for others by the key column of a file group and a batch of its records; for those that get a log file by a batch.
+    for others by the key column of a file group and a batch of its records. A file group that gets a log file takes no more than a row
+    group of its records.
 
     Args:
         context: the write.
@@ -80,8 +81,8 @@ def _stored(
 ) -> Generator[tuple[range, StoredRecords], None, None]:
     """The stored records of file groups, in parts: several small file groups, read whole, or a single one.
 
-    A single one is larger, or its changes may become a log file: no column is read but those that are compared, and for a log file no
-    records but those of the keys that arrive, if these are few.
+    A single one is larger, or its changes may become a log file: only the compared columns are read. For a log file, only the records of
+    the arriving keys are read, if these keys are few.
 
     A single file is open at a time: processes may have few of them, on some systems 256.
     """

@@ -11,14 +11,14 @@ from rli.index.bucket.kind import BucketKind
 from rli.index.consistent_bucket.kind import ConsistentBucketKind
 from rli.index.contract import TableIndex
 from rli.index.kinds import IndexKind, InMetadataTable, KeptKind
-from rli.index.metadata_record.kind import SCHEME, MetadataRecordKind
+from rli.index.metadata_record.kind import MetadataRecordKind
 from rli.index.record.in_process import URL as IN_PROCESS
 from rli.index.record.in_process import InProcessKind
 from rli.index.record.kind import RecordKind
 from rli.index.simple.stand_in import StandIn
 from rli.index.simple.table_index import SimpleIndex
 from rli.index.table_files.kind import BareKind
-from rli.index_urls import IndexUrl
+from rli.index_urls import SCHEME_IN_METADATA_TABLE, IndexUrl
 from rli.model import LeasePlace, Scope
 from rli.store.registry import store_schemes
 from rli.urls import without_password
@@ -35,7 +35,7 @@ _KINDS: Final[Mapping[str, IndexKind]] = {
     "bloom": BareKind("bloom", Scope.PARTITION, BloomIndex),
     "global-bloom": BareKind("global-bloom", Scope.GLOBAL, BloomIndex),
     "consistent-bucket": ConsistentBucketKind(),
-    SCHEME: MetadataRecordKind(),
+    SCHEME_IN_METADATA_TABLE: MetadataRecordKind(),
 }
 """The kinds whose URLs do not name a store, by scheme."""
 

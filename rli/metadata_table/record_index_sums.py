@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rli.codec import record_keys
-from rli.codec.fingerprints import fingerprints
+from rli.codec.key_codec import key_fingerprints
 from rli.hudi.metadata.partitions import PartitionKind, escaped_partition
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.record_index import located_keys
@@ -55,7 +54,7 @@ class RecordIndexSums:
             entries = located_keys(cells)
             is_found = is_sought & _are_of(owner, entries) if is_partitioned else is_sought
             groups, numbers = _groups_of(entries)
-            rows, hashes = self._rows_of(groups)[numbers[is_found]], _hashes_of(entries["record_key"])[is_found]
+            rows, hashes = self._rows_of(groups)[numbers[is_found]], key_fingerprints(entries["record_key"])[is_found]
             np.add.at(self._sums, (rows, _buckets_of(hashes)), hashes)
 
     def take_away(self, group: FileGroupId, keys: pa.Array) -> None:
@@ -67,7 +66,7 @@ class RecordIndexSums:
         """
         self.records += len(keys)
         [row] = self._rows_of([group])
-        hashes = _hashes_of(keys)
+        hashes = key_fingerprints(keys)
         np.subtract.at(self._sums[row], _buckets_of(hashes), hashes)
 
     def differ(self, group: FileGroupId) -> bool:
@@ -76,7 +75,7 @@ class RecordIndexSums:
 
     def that_may_differ(self, group: FileGroupId, keys: pa.Array) -> pa.Array:
         """Those of some record keys of a file group that are in buckets whose entries and records differ."""
-        return keys.filter(pa.array(self._sums[self._rows[group]][_buckets_of(_hashes_of(keys))] != 0))
+        return keys.filter(pa.array(self._sums[self._rows[group]][_buckets_of(key_fingerprints(keys))] != 0))
 
     def _rows_of(self, groups: Sequence[FileGroupId]) -> NDArray[np.intp]:
         rows = np.array([self._rows.setdefault(group, len(self._rows)) for group in groups], np.intp)
@@ -103,13 +102,6 @@ def _groups_of(entries: pa.RecordBatch) -> tuple[list[FileGroupId], NDArray[np.i
     return [
         FileGroupId(paths.dictionary[path].as_py(), file_ids.dictionary[file].as_py()) for path, file in named
     ], numbers
-
-
-def _hashes_of(keys: pa.Array) -> _Hashes:
-    hashes = np.empty(len(keys), np.uint64)
-    for positions, encoded in record_keys.encode(keys):
-        hashes[positions] = fingerprints(encoded)
-    return hashes
 
 
 def _buckets_of(hashes: _Hashes) -> NDArray[np.intp]:

@@ -1,4 +1,4 @@
-"""Looking at a table's indexes on columns: does any of them stand there that nobody uses?"""
+"""Looking at a table's indexes on columns: is each of them in use?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHECK = "indexes on columns"
 
 
 def column_index_findings(table: OpenTable) -> Iterator[Finding]:
-    """What a look at the indexes on columns of a table finds; nothing if there are none.
+    """Findings about the indexes on columns of a table; none if it has no such index.
 
     Raises:
         CorruptTableError: the metadata table, or a file that describes the indexes, is damaged.
@@ -37,7 +37,7 @@ def column_index_findings(table: OpenTable) -> Iterator[Finding]:
 
 def _to_build(index: ColumnIndex) -> str:
     if len(index.columns) != 1:
-        # Statistics of several columns, or of those that Hudi chooses, have no command of their own.
+        # ``rli index create`` makes an index of one column. Statistics of several columns come with the metadata table.
         return "build it again: rli metadata enable TABLE"
     options = [
         *(["--using", index.using] if index.using is not IndexUse.SECONDARY else []),

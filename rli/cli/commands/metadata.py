@@ -204,12 +204,10 @@ def _print_status(found: MetadataStatus) -> None:
 
 
 def _print_differences(found: tuple[Difference, ...], opened: rli.Table, table: str) -> None:
-    properties = opened_table(opened).definition.reloaded().properties
+    now = opened_table(opened).definition.reloaded()
     if not found:
-        agree = (
-            "metadata table and table agree" if properties.metadata_partitions else "the table has no metadata table"
-        )
-        print_facts({"result": agree})
+        has_any = bool(now.properties.metadata_partitions)
+        print_facts({"result": "metadata table and table agree" if has_any else "the table has no metadata table"})
         return
     print_rows(
         ("partition", "fault", "of", "details"),
@@ -219,8 +217,7 @@ def _print_differences(found: tuple[Difference, ...], opened: rli.Table, table: 
         print_note(f"and {counted(len(found) - _SHOWN, 'more difference')}")
     damaged = {each.partition for each in found if each.fault is not Fault.WIDE}
     if damaged:
-        again = to_build_again(opened_table(opened).definition.reloaded(), damaged)
-        print_note(with_table(f"to build these partitions again: {again}", table))
+        print_note(with_table(f"to build these partitions again: {to_build_again(now, damaged)}", table))
     else:
         print_note(
             "readers lose nothing by wide statistics, and the next write of rli into the partition makes them exact"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from rli.errors import SettingsError
 from rli.index.kinds import InMetadataTable
 from rli.index.metadata_record.opening import PARTITION
 from rli.index.metadata_record.table_index import MetadataIndex
-from rli.index_urls import IndexUrl
+from rli.index_urls import SCHEME_IN_METADATA_TABLE, IndexUrl
 from rli.model import Scope
 from rli.view.definition import TableDefinition
-
-SCHEME: Final = "record-index"
 
 
 class MetadataRecordKind(InMetadataTable):
@@ -29,10 +25,10 @@ class MetadataRecordKind(InMetadataTable):
 
     def require_url(self, url: str) -> None:
         named = IndexUrl.parse(url)
-        if named != IndexUrl(f"{SCHEME}:", named.scope):
+        if named != IndexUrl(f"{SCHEME_IN_METADATA_TABLE}:", named.scope):
             raise SettingsError(
                 f"the URL of this index has another part than its scope: index={url}",
-                remedy=f"write {SCHEME}: or {SCHEME}:?scope=partition",
+                remedy=f"write {SCHEME_IN_METADATA_TABLE}: or {SCHEME_IN_METADATA_TABLE}:?scope=partition",
             )
 
     def open(self, table: TableDefinition) -> MetadataIndex:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rli.codec import record_keys as codec
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.fingerprints import fingerprints
+from rli.codec.key_codec import key_fingerprints
 
 NO_FILE_GROUP: Final = 0
 """In the entries: they name record keys, and where the records are is asked of the table's index."""
@@ -26,14 +27,6 @@ _SHARD_SHIFT: Final = np.uint64(48)
 """The high bits of the hash tell the shard: they are the best mixed."""
 
 
-def hashes_of(values: pa.Array) -> NDArray[np.uint64]:
-    """A hash of each value (string array without nulls, shape (n,))."""
-    hashes = np.empty(len(values), np.uint64)
-    for positions, encoded in codec.encode(values):
-        hashes[positions] = fingerprints(encoded)
-    return hashes
-
-
 def prefixes_of(values: pa.Array, shards: int) -> EncodedKeys:
     """How the keys of the entries of some values begin; each once.
 
@@ -41,7 +34,7 @@ def prefixes_of(values: pa.Array, shards: int) -> EncodedKeys:
         values: string array without nulls.
         shards: of the index.
     """
-    hashes = np.unique(hashes_of(values))
+    hashes = np.unique(key_fingerprints(values))
     return EncodedKeys(hashes.astype(">u8").view(f"V{_HASH_WIDTH}"), _shards_of(hashes, shards))
 
 
@@ -54,7 +47,7 @@ def entry_keys(values: pa.Array, record_keys: pa.Array, shards: int) -> Iterator
         shards: of the index.
     """
     has_value = values.is_valid()
-    hashes, keys = hashes_of(values.filter(has_value)), record_keys.filter(has_value)
+    hashes, keys = key_fingerprints(values.filter(has_value)), record_keys.filter(has_value)
     for positions, encoded in codec.encode(keys):
         own = hashes[positions]
         joined = np.empty(len(own), dtype=[("hash", ">u8"), ("key", encoded.dtype)])

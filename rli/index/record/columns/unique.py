@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.codec.key_codec import key_fingerprints
 from rli.errors import IndexNotReadyError, RepeatedValueError
 from rli.hudi.meta_columns import COMMIT_TIME
 from rli.hudi.timeline.commit_metadata import WriteStat
-from rli.index.record.columns.entry_keys import hashes_of
 from rli.index.record.columns.stored_column import StoredColumn
 from rli.index.roles import UnpublishedWrite
 from rli.locations import named_groups
@@ -41,7 +41,7 @@ class _Part:
         """Those of some records (without nulls) whose values are in the part."""
         if self.count == 1:
             return rows
-        hashes = hashes_of(rows["value"].combine_chunks())
+        hashes = key_fingerprints(rows["value"].combine_chunks())
         return rows.filter(pa.array(hashes % np.uint64(self.count) == self.number))
 
 
@@ -148,7 +148,7 @@ def require_no_repeats(name: str, snapshot: Snapshot, column: str) -> None:
     """
     values = ColumnValues(snapshot.table, snapshot.schema or pa.schema([]), column)
     slices = [*snapshot.slices.values()]
-    hashes = np.concatenate([np.empty(0, np.uint64), *(hashes_of(_values_of(values, one)) for one in slices)])
+    hashes = np.concatenate([np.empty(0, np.uint64), *(key_fingerprints(_values_of(values, one)) for one in slices)])
     distinct, counts = np.unique(hashes, return_counts=True)
     suspected = distinct[counts > 1]
     if not len(suspected):
@@ -156,7 +156,7 @@ def require_no_repeats(name: str, snapshot: Snapshot, column: str) -> None:
     parts = [_ROWS.empty_table()]
     for one in slices:
         rows = _with_values(values.of_slice(one))
-        parts.append(rows.filter(pa.array(np.isin(hashes_of(rows["value"].combine_chunks()), suspected))))
+        parts.append(rows.filter(pa.array(np.isin(key_fingerprints(rows["value"].combine_chunks()), suspected))))
     _raise_repeats(pa.concat_tables(parts), name, column)
 
 
