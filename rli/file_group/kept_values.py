@@ -20,10 +20,10 @@ def kept_values(
     context: WriteContext, plan: MergePlan, stored: StoredRecords
 ) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
     """The stored columns of which records keep values, in batches, with the fates of their records; nothing if there are none."""
-    wanted, placed = (plan.rows.column(name) for name in (work_rows.WANTED_PARTITION_PATH, work_rows.PARTITION_PATH))
-    names = {*context.kept, *(() if wanted.equals(placed) else context.partition_fields)}
+    names = {*context.kept, *(context.partition_fields if pc.any(_staying(plan.rows)).as_py() else ())}
     start = 0
-    if names:
+    # Deletes alone keep no values.
+    if names and len(plan.replaced_records):
         for batch in stored.batches(pa.schema([field for field in context.schema if field.name in names])):
             yield batch, plan.fates[start : start + batch.num_rows]
             start += batch.num_rows
@@ -36,15 +36,13 @@ def keeping_stored(
 
     These are the partition values of records that stay against their own, and the kept columns of all that are updated.
     """
-    wanted, placed = rows.column(work_rows.WANTED_PARTITION_PATH), rows.column(work_rows.PARTITION_PATH)
-    may_stay = bool(context.partition_fields) and not wanted.equals(placed)
     replaced = np.flatnonzero(fates >= 0)
-    if not (may_stay or context.kept) or not len(replaced):
+    if not (context.partition_fields or context.kept) or not len(replaced):
         return records
     updated = pc.equal(rows.column(work_rows.CHANGE), int(Change.UPDATE))
-    stays = pc.and_(updated, pc.fill_null(pc.not_equal(wanted, placed), False))
-    of_partitions = context.partition_fields if may_stay else ()
-    keeping = dict.fromkeys(of_partitions, stays) | dict.fromkeys(context.kept, updated)
+    staying = _staying(rows)
+    of_partitions = context.partition_fields if pc.any(staying).as_py() else ()
+    keeping = dict.fromkeys(of_partitions, staying) | dict.fromkeys(context.kept, updated)
     origin = np.full(rows.num_rows, -1, dtype=np.int64)
     origin[fates[replaced]] = replaced
     positions, found = pa.array(origin, mask=origin < 0), pa.array(origin >= 0)
@@ -52,3 +50,10 @@ def keeping_stored(
         column = pc.if_else(pc.and_(kept, found), stored.column(name).take(positions), records.column(name))
         records = records.set_column(records.schema.get_field_index(name), records.schema.field(name), column)
     return records
+
+
+def _staying(rows: pa.Table) -> pa.ChunkedArray:
+    """Which work rows update a record that stays in its partition against their own values, shape (n,)."""
+    wanted, placed = rows.column(work_rows.WANTED_PARTITION_PATH), rows.column(work_rows.PARTITION_PATH)
+    updated = pc.equal(rows.column(work_rows.CHANGE), int(Change.UPDATE))
+    return pc.and_(updated, pc.fill_null(pc.not_equal(wanted, placed), False))

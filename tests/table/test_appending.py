@@ -274,3 +274,11 @@ def test_ordering_column_grows_behind_logs(count: int, tmp_path: Path) -> None:
     assert (kept.updated, kept.unchanged) == (3, 0)
     assert [value_of(table, key) for key in keys[:4]] == [0, 111, 2, 3]
     assert table.verify_index().agrees
+
+
+def test_kept_partitions_beside_deletes(table: Table) -> None:
+    changes = records(("k0", "y", 11, 1.5), ("k1", "x", 11, 0.0)).append_column("op", pa.array(["u", "d"]))
+    done = table.merge(changes, op="op", on_partition_change="keep")
+    assert (done.updated, done.deleted, done.files_appended) == (1, 1, 1)
+    assert by_key(table.read().to_pylist())["k0"] == {"id": "k0", "city": "x", "ts": 11, "v": 1.5}
+    check_stored(table)
