@@ -67,6 +67,12 @@ class Header(StoredSettings):
         # Former versions of rli read the header of format 4, and refuse fields that they do not know.
         return self.model_dump_json(indent=1, exclude=None if self.prefix else {"prefix"}).encode()
 
+    @property
+    def is_consistent(self) -> bool:
+        """Whether the fields suit the version: with others, keys and buckets would be sought where they are not."""
+        has_names = self.version > _WITHOUT_NAMES
+        return bool(self.hash_key) == has_names and bool(self.prefix) == (self.version == _BY_PREFIX)
+
     def names(self, name: str) -> Names:
         """The keys of the index, whose name is given."""
         if self.version <= _WITHOUT_NAMES:
@@ -275,10 +281,20 @@ class Presence:
 
     def _parse(self, stored: bytes) -> Header:
         try:
-            return Header.from_json(stored)
+            header = Header.from_json(stored)
         except SettingsError as error:
             raise IndexMismatchError(
                 f"the index's header is unknown to this version of rli: store={self._servers.name} name={self._name} "
                 f"({error})",
                 remedy="open it with the version that made it",
             ) from error
+        if not header.is_consistent:
+            raise CorruptIndexError(
+                f"the index's header contradicts itself: store={self._servers.name} name={self._name} "
+                f"version={header.version} prefix={header.prefix} hash_key={'given' if header.hash_key else 'none'}",
+                remedy=(
+                    f"somebody changed it: restore the key {{rli}}index:{self._name} from a backup, or remove it by hand, then "
+                    "bootstrap the index again, or make the index of the column again"
+                ),
+            )
+        return header

@@ -479,6 +479,24 @@ def test_header_of_other_version_is_refused(raw: redis.Redis, url: str, version:
             open_store(url, create=create)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"prefix": 8}, {"version": 5}, {"version": 5, "prefix": 8, "hash_key": ""}, {"version": 3}, {"hash_key": ""}],
+)
+def test_contradictory_header_is_refused(raw: redis.Redis, url: str, changes: dict[str, int | str]) -> None:
+    """Keys and buckets would be sought elsewhere, and what is there not be found."""
+    with open_store(url, create=True) as store:
+        fill(store)
+        made = raw.get("{rli}index:trips")
+        assert isinstance(made, bytes)
+        raw.set("{rli}index:trips", json.dumps(json.loads(made) | changes))
+        for create in (False, True):
+            with pytest.raises(CorruptIndexError, match=r"contradicts itself.*bootstrap"):
+                open_store(url, create=create)
+        raw.set("{rli}index:trips", made)
+        expect_full(store)
+
+
 @pytest.mark.parametrize("index_id", ["*", "..*", "", "AAAA"])
 @pytest.mark.parametrize("state", ["ready", "dropping"])
 def test_header_with_forged_id_is_refused(raw: redis.Redis, url: str, index_id: str, state: str) -> None:
