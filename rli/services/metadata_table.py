@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from rli.errors import InvalidInputError
+from rli.errors import InvalidInputError, RliError
+from rli.hudi.metadata.index_definitions import load_index_definitions
 from rli.hudi.metadata.partitions import PartitionKind, with_dependent
 from rli.hudi.properties import TableProperties
 from rli.hudi.timeline.instant import Action
+from rli.metadata_table.indexed_columns import chosen_columns, names_of_columns
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.publication.metadata_partitions import remove_partitions
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.planned_indexing import DamagedIndexing, PendingIndexing, partitions_of, readable_indexings
+from rli.view.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +29,14 @@ class MetadataChange:
         removed: partitions that were removed, with those that need them.
         listed: partitions that readers rely on now.
         dry_run: whether it only told what it would do.
+        columns: whose statistics were removed, as names for ``Table.metadata.enable``; none if they were those that it takes by default.
     """
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
     listed: tuple[str, ...]
     dry_run: bool = False
+    columns: tuple[str, ...] = ()
 
 
 def disable_metadata(names: Collection[str] | None, fence: Fence) -> MetadataChange:
@@ -55,7 +60,7 @@ def disable_metadata(names: Collection[str] | None, fence: Fence) -> MetadataCha
         remove_partitions(change.removed or (PartitionKind.FILES,), fence)
     if change.removed:
         events.METADATA_DISABLED.log(table=fence.table.location, partitions=change.removed)
-    return MetadataChange((), change.removed, change.listed)
+    return MetadataChange((), change.removed, change.listed, columns=change.columns)
 
 
 def foretold_removal(table: TableDefinition, names: Collection[str] | None) -> MetadataChange:
@@ -82,7 +87,22 @@ def foretold_removal(table: TableDefinition, names: Collection[str] | None) -> M
     if names is not None and PartitionKind.FILES not in goes:
         _require_no_part(removed, damaged, indexings, properties)
     listed = tuple(name for name in properties.metadata_partitions if name not in goes)
-    return MetadataChange((), removed, listed, dry_run=True)
+    return MetadataChange((), removed, listed, dry_run=True, columns=_chosen_columns(table, removed))
+
+
+def _chosen_columns(table: TableDefinition, removed: Collection[str]) -> tuple[str, ...]:
+    """As ``MetadataChange.columns``."""
+    if PartitionKind.COLUMN_STATS not in removed:
+        return ()
+    try:
+        definition = load_index_definitions(table.storage, table.properties).get(PartitionKind.COLUMN_STATS)
+        schema = Snapshot.now(table).schema
+    except RliError:
+        # What cannot be read is often why the partitions are removed.
+        return ()
+    columns = chosen_columns(() if definition is None else definition.columns)
+    by_default = [] if schema is None else chosen_columns(names_of_columns(schema))
+    return () if {*columns} == {*by_default} else tuple(columns)
 
 
 def _require_no_part(

@@ -71,7 +71,7 @@ class ScanExplanation:
     """Why a scan reads the files that it reads; its string is for people.
 
     Attributes:
-        filter: as pyarrow shows it; None for a scan of all records.
+        filter: as pyarrow shows it; as it was given, of a table that was never written; None for a scan of all records.
         partitions: with live files.
         files: live base files.
 
@@ -95,7 +95,7 @@ def explained(shown: str | None, live: Sequence[FileSlice], steps: Sequence[Narr
     """Count the slices that each of some steps left out.
 
     Args:
-        shown: the filter as pyarrow shows it; None for a scan of all records.
+        shown: the filter as people see it; None for a scan of all records.
         live: all slices.
         steps: in order.
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Collection, Iterable
 
 from rli.hudi.metadata.partitions import PartitionKind, kind_of, with_dependent
 from rli.index_urls import is_in_metadata_table
@@ -28,12 +29,24 @@ def to_build_again(table: TableDefinition, damaged: Iterable[str]) -> str:
     return _in_order([f"rli metadata disable TABLE{names}", to_build(gone)])
 
 
-def to_build(removed: Iterable[str]) -> str:
-    """The commands that build partitions which are gone, as advice."""
+def to_build(removed: Iterable[str], columns: Collection[str] = ()) -> str:
+    """The commands that build partitions which are gone, as advice.
+
+    Args:
+        removed: names of partitions.
+        columns: that get statistics; none for those that get them by default.
+
+    Example:
+        >>> to_build(["files", "column_stats"], ["city", "fare"])
+        'rli metadata enable TABLE --partitions column_stats,files --columns city,fare'
+    """
     names = sorted(removed)
     # The others need more than a name.
     built = [name for name in names if kind_of(name) == name]
-    return _in_order([*([f"rli metadata enable TABLE{_named(built)}"] if built else []), *_indexes_on_columns(names)])
+    chosen = f" --columns {shlex.quote(','.join(columns))}" if columns else ""
+    return _in_order(
+        [*([f"rli metadata enable TABLE{_named(built)}{chosen}"] if built else []), *_indexes_on_columns(names)]
+    )
 
 
 def _indexes_on_columns(partitions: Iterable[str]) -> list[str]:

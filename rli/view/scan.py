@@ -45,6 +45,7 @@ class SnapshotScan:
         reader: opens a slice with log files; see ``Snapshot.reader``.
         skipping: asks the metadata table which files hold no such record; None where there is none.
         by_values: asks the indexes of columns in key-value stores, likewise.
+        given: the filter of a table that was never written, as it was given.
     """
 
     table: TableDefinition
@@ -56,6 +57,7 @@ class SnapshotScan:
     reader: Callable[[FileSlice], SliceReader]
     skipping: Skipping | None = None
     by_values: ByValues | None = None
+    given: object = None
 
     def to_table(self) -> pa.Table:
         """All records; raises as ``Scan.to_table``."""
@@ -79,7 +81,7 @@ class SnapshotScan:
         """How many partitions and files each step leaves out; see ``Scan.explain``."""
         live = self._live()
         if self.filter is None:
-            return explained(None, live, [])
+            return explained(None if self.given is None else str(self.given), live, [])
         with self._naming_broken_files(live):
             return explained(str(self.filter.expression), live, self._selection(self.filter).steps(live))
 

@@ -306,7 +306,11 @@ class Snapshot:
         slices = self._without_logs() if reads_base_files else self.slices
         readers = SliceReaders(self.table, self.schema)
         if self.schema is None:
-            return SnapshotScan(self.table, slices, None, pa.schema([]), None, self.require_not_removed, readers.open)
+            # Without columns, there is nothing to check the filter by.
+            empty = pa.schema([])
+            return SnapshotScan(
+                self.table, slices, None, empty, None, self.require_not_removed, readers.open, given=filters
+            )
         wanted = wanted_columns(self.schema, columns)
         passes = Filter.of(filters, with_meta_columns(self.schema))
         skipping = self.skipping

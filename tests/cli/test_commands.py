@@ -82,6 +82,8 @@ def test_read_explains_files_left_out(rli: Rli, trips: str) -> None:
     assert explained["files"] == {"total": total, "pruned": {"partition_path": total - 1}, "read": 1}
     assert f"files: 1 of {total} read; left out by partition path {total - 1}" in rli(*command).out.splitlines()
     assert rli("read", trips, "--explain", "--json").json["filter"] is None
+    rli("create", "unwritten", "--record-key", "id")
+    assert "filter: city = 'Oslo'" in rli("read", "unwritten", "--where", "city = 'Oslo'", "--explain").out.splitlines()
 
 
 def test_upsert_commits_each_file(rli: Rli, trips: str) -> None:

@@ -86,6 +86,17 @@ def test_printed_commands_build_them_again(rli: Rli, trips: str, tmp_path: Path)
     rli("doctor", trips)
 
 
+def test_removal_tells_columns_of_statistics(rli: Rli, trips: str) -> None:
+    rli("metadata", "enable", trips, "--columns", "city,fare")
+    command = f"rli metadata enable {trips} --partitions column_stats,files --columns city,fare"
+    assert command in rli("metadata", "disable", trips, "--dry-run").err
+    assert rli("metadata", "disable", trips, "--json").json["columns"] == ["city", "fare"]
+    rli(*command.split()[1:])
+    assert rli("metadata", "disable", trips, "--json").json["columns"] == ["city", "fare"]
+    rli("metadata", "enable", trips)
+    assert rli("metadata", "disable", trips, "--json").json["columns"] == []
+
+
 def test_removal_tells_what_went_too(rli: Rli) -> None:
     rli("create", "t", "--record-key", "id")
     turn_into_version_9(open_table("t"))

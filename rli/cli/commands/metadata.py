@@ -165,7 +165,7 @@ def _print_removal(done: MetadataChange, named: list[str] | None, table: str) ->
         verb = "would go, too" if done.dry_run else "went, too"
         print_note(f"{verb}, since they need what was named: {', '.join(more)}")
     if done.removed:
-        print_note(with_table(f"to build all of them again: {to_build(done.removed)}", table))
+        print_note(with_table(f"to build all of them again: {to_build(done.removed, done.columns)}", table))
 
 
 def _print_compaction(done: MetadataCompaction) -> None:
