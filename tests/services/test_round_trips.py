@@ -102,6 +102,24 @@ def test_verbs_on_hbase(hbase_proxy: TcpProxy, tmp_path: Path) -> None:
     require_few(trips_of_verbs(hbase_proxy, url, tmp_path / "t", 1000), write=100, read=14, first_read=22)
 
 
+def test_values_on_redis(redis_proxy: TcpProxy, tmp_path: Path) -> None:
+    """Four for the keys of the records with these values, and some for the index of the table."""
+    url = redis_url_of(redis_proxy.host, redis_proxy.port)
+    with rli.create_table(tmp_path / "t", record_key="id", ordering="version", index=url) as table:
+        names = [f"name {number}" for number in range(200)]
+        table.upsert(pa.table({"id": names, "version": [1] * len(names), "name": names}))
+        table.create_index("by_name", on="name")
+        trips = []
+        for _ in range(2):
+            before = redis_proxy.round_trips
+            assert table.get(where={"name": names[:100]}).num_rows == 100
+            trips.append(redis_proxy.round_trips - before)
+        # The first one opens the index, and reads its list of segments and their states.
+        assert trips[0] <= 24
+        assert trips[1] <= 10
+        table.drop_index()
+
+
 def test_a_redis_server(redis_proxy: TcpProxy) -> None:
     with open_store(redis_url_of(redis_proxy.host, redis_proxy.port), create=True) as store:
         put_and_get(store, 1)

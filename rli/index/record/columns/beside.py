@@ -56,8 +56,16 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
             raise failures[0]
 
     def keys_with(self, name: str, column: str, snapshot: Snapshot, values: pa.Array, most: int) -> pa.Array | None:
-        with self._column(name) as stored:
-            is_meant = stored.settings.column == column and stored.is_built
+        try:
+            return self._keys_with(name, column, snapshot, values, most)
+        except IndexNotFoundError:
+            # Another one may have taken its place since it was opened; the error has closed it.
+            return self._keys_with(name, column, snapshot, values, most)
+
+    def _keys_with(self, name: str, column: str, snapshot: Snapshot, values: pa.Array, most: int) -> pa.Array | None:
+        # The first request of the look-up tells whether the index is still there.
+        with self._column(name, is_checked_by_use=True) as stored:
+            is_meant = stored.settings.column == column
             return stored.keys_with(snapshot, values, InProcess(), most) if is_meant else None
 
     def facts_of(self, name: str, table: TableDefinition, schema: pa.Schema | None) -> ColumnFacts | None:
@@ -161,9 +169,14 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         super().close()
 
     @contextmanager
-    def _column(self, name: str) -> Iterator[StoredColumn]:
-        """The index of a column; opened anew behind an error, because another one may have taken its place."""
-        opened = self._enter(name)
+    def _column(self, name: str, *, is_checked_by_use: bool = False) -> Iterator[StoredColumn]:
+        """The index of a column; opened anew behind an error, because another one may have taken its place.
+
+        Args:
+            name: of the index.
+            is_checked_by_use: whether the caller begins again where the index turns out to be gone; else that is asked first.
+        """
+        opened = self._enter(name, is_checked_by_use=is_checked_by_use)
         try:
             yield opened.column
         except RliError:
@@ -172,10 +185,10 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         finally:
             self._leave(name, opened)
 
-    def _enter(self, name: str) -> _Opened:
+    def _enter(self, name: str, *, is_checked_by_use: bool) -> _Opened:
         with self._opening:
             opened = self._opened.get(name)
-            if opened is None or opened.is_stale or opened.column.is_gone():
+            if opened is None or opened.is_stale or (not is_checked_by_use and opened.column.is_gone()):
                 self._retire(name)
                 opened = self._opened[name] = _Opened(StoredColumn.at(self.store.url_beside(name)))
             opened.users += 1

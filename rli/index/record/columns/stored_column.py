@@ -239,6 +239,9 @@ class StoredColumn:
 
         Returns:
             Distinct string array; None if the index cannot tell, or finds more.
+
+        Raises:
+            IndexNotFoundError: the index has been dropped since it was opened.
         """
         if snapshot.timeline.as_of is not None or not self.is_of(snapshot.table, snapshot.schema):
             return None
@@ -249,6 +252,8 @@ class StoredColumn:
             except IndexNotReadyError:
                 # A server of the store went back to an earlier state: the sync applies again what it has lost.
                 return self._keys_at(self.sync(snapshot.table, tasks), snapshot, values, most)
+        except IndexNotFoundError:
+            raise
         except RliError as error:
             events.COLUMN_INDEX_UNUSED.log(table=snapshot.table.location, index=self.url, cause=error)
             return None
