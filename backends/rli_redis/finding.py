@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
+from operator import add, gt
 from typing import Final
 
 import numpy as np
@@ -18,24 +19,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.store import EncodedKeys, Entries, keys_that_begin
-from rli_redis.buckets import decode
+from rli_redis.beginnings import Asked, Beginnings
+from rli_redis.buckets import Positions, decode
 from rli_redis.control import ControlRecords
 from rli_redis.keyspace import BucketPrefixes, Names
 from rli_redis.lifecycle import Presence
 from rli_redis.reading import BYTES_PER_COMMAND
 from rli_redis.scanning import scan_segment
-from rli_redis.segment_set import WidthAndShard, count_members
+from rli_redis.segment_set import WidthAndShard, counting
 from rli_redis.segment_states import SegmentStates
 from rli_redis.segment_table import SegmentKeys, SegmentTables
 from rli_redis.segments import (
     BYTES_PER_STATE,
     bucket_bytes,
-    prefix_addresses,
-    prefix_hashes,
     present_bytes,
     record_width,
 )
-from rli_redis.servers import Command, PackedArguments, Reply, Servers
+from rli_redis.servers import Command, PackedArguments, Reply, Servers, incarnation_commands, incarnation_in
 from rli_redis.watermarks import watermarks_in
 
 _BUCKETS_AT_ONCE: Final = 4_096
@@ -49,52 +49,73 @@ Found = Iterator[tuple[EncodedKeys, Entries]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """What is read of a segment.
+class _Segments:
+    """Segments, in the order of their places.
 
     Attributes:
-        segment: width and shard.
-        keys: what it is called.
-        buckets: how many it is taken to have.
-        numbers: of the buckets that are read.
-        size: about how many bytes these buckets have, if all buckets of the segment are alike.
-        most: about how many bytes these buckets have at most.
+        names: width and shard of each.
+        keys: what each is called.
+        of_shards: shape (n,): the position of each one's shard among those that are sought.
+        buckets: shape (n,): how many each is taken to have.
+        sizes: shape (n,): about how many bytes a bucket of each has, if all its buckets are alike.
     """
 
-    segment: WidthAndShard
-    keys: SegmentKeys
-    buckets: int
-    numbers: Sequence[int]
-    size: int
-    most: int
+    names: list[WidthAndShard]
+    keys: list[SegmentKeys]
+    of_shards: Positions
+    buckets: Positions
+    sizes: Positions
 
-    @property
-    def is_small(self) -> bool:
-        """Whether one command may read it, along with others."""
-        return (
-            self.most <= _LARGEST_SEGMENT and self.size <= BYTES_PER_COMMAND and len(self.numbers) <= _BUCKETS_AT_ONCE
+    def take(self, positions: Positions) -> _Segments:
+        """Some of them."""
+        chosen = positions.tolist()
+        return _Segments(
+            [self.names[each] for each in chosen],
+            [self.keys[each] for each in chosen],
+            self.of_shards[positions],
+            self.buckets[positions],
+            self.sizes[positions],
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
-    """What is sought in a shard.
+class _Lot:
+    """What one command reads.
 
     Attributes:
-        prefixes: the beginnings of keys.
-        hashes: the low bits of the hashes of these keys, for each prefix; None if a prefix decides none.
+        segments: of one place.
+        asked: their buckets that are read.
+        size: about how many bytes these have.
     """
 
-    prefixes: list[bytes]
-    hashes: list[int] | None
+    segments: _Segments
+    asked: Asked
+    size: int
 
-    def addresses(self, buckets: int) -> Sequence[int]:
-        """The buckets of a segment that may have such keys, given how many it has."""
-        if self.hashes is None:
-            return range(buckets)
-        if len(self.hashes) == 1:
-            return prefix_addresses(self.hashes[0], buckets)
-        return sorted(set(chain.from_iterable(prefix_addresses(each, buckets) for each in self.hashes)))
+    def command(self) -> Command:
+        """Reads watermarks, states and buckets at one moment."""
+        keys = self.segments.keys
+        packed, _ = BucketPrefixes.of([each.buckets for each in keys]).packed(self.asked.segment_of, self.asked.numbers)
+        names = chain((each.watermark for each in keys), (each.state for each in keys))
+        size = self.size + 2 * BYTES_PER_STATE * len(keys)
+        return Command(keys[0].place, ("MGET", *names), PackedArguments(len(self.asked.numbers), (packed,)), size=size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What segments there may be.
+
+    Attributes:
+        incarnation: of the server with the list, asked before its length.
+        setbacks: how often lost changes of control records had been noticed by then.
+        length: of the list, asked before it was read.
+        widths: of all segments of each shard.
+    """
+
+    incarnation: str
+    setbacks: int
+    length: int
+    widths: Mapping[int, list[int]]
 
 
 class Finder:
@@ -127,7 +148,7 @@ class Finder:
         self._tables = tables
         self._control = control
         self._note_floor = note_floor
-        self._known: tuple[tuple[int, str, int], Mapping[int, list[int]]] | None = None
+        self._known: _Listing | None = None
 
     def find(self, prefixes: EncodedKeys, applied: int) -> Found:
         """As ``Store.find``.
@@ -137,91 +158,114 @@ class Finder:
             IndexNotReadyError: a server went back to before ``applied``.
             CorruptIndexError: buckets or watermarks are missing.
         """
-        sought = self._by_shard(prefixes)
-        known = self._known_segments()
-        segments = [(width, shard) for shard in sought for width in known.get(shard, ()) if width >= prefixes.width]
-        small, large = list[_Part](), list[WidthAndShard]()
-        for part in self._parts(segments, sought, applied):
-            if part.is_small:
-                small.append(part)
-            else:
-                large.append(part.segment)
-        lots = list(_lots(small))
-        replies = self._servers.exchange(map(_command, lots))
+        sought = Beginnings.of(prefixes, self._names)
+        known = self._known or self._listed()
+        while True:
+            lots, large = self._planned(prefixes.width, known, sought, applied)
+            # The length of the list comes in the same answer as the buckets: a longer one may have segments that were not asked.
+            replies = self._servers.exchange(chain(self._looking(), (lot.command() for lot in lots)))
+            if self._is_still(known, replies):
+                break
+            replies.close()
+            known = self._listed()
         for lot, reply in zip(lots, replies, strict=True):
             found, grown = self._received(lot, reply, applied, prefixes, sought)
             yield from found
             large += grown
         for segment in large:
-            yield from self._scanned(segment, applied, sought[segment[1]])
+            yield from self._scanned(segment, applied, sought.of_shard(segment[1]))
 
-    def _by_shard(self, prefixes: EncodedKeys) -> Mapping[int, _Sought]:
-        width = self._names.prefix_width
-        are_placed = 0 < width <= prefixes.width
-        hashes = prefix_hashes(prefixes.keys, self._names.hash_key, width).tolist() if are_placed else None
-        positions = defaultdict[int, list[int]](list)
-        for position, shard in enumerate(prefixes.shards.tolist()):
-            positions[shard].append(position)
-        content = prefixes.to_bytes()
-        return {
-            shard: _Sought([content[each] for each in some], hashes and [hashes[each] for each in some])
-            for shard, some in positions.items()
-        }
-
-    def _known_segments(self) -> Mapping[int, list[int]]:
-        """Widths of all segments that there may be, by shard; read anew where they are more, or where their server went back."""
-        # In this order: a list that is read after its length was asked has at least these members, unless its server went back
-        # meanwhile, which then shows at the next look, since its life was asked before.
-        life, setbacks = self._servers.incarnation(self._servers.place(self._names)), self._control.setbacks
-        now = count_members(self._servers, self._names), life, setbacks
-        known = self._known
-        if known is None or known[0] != now:
-            widths = defaultdict[int, list[int]](list)
-            for width, shard in self._states.known():
-                widths[shard].append(width)
-            self._known = known = now, widths
-        return known[1]
-
-    def _parts(self, segments: Sequence[WidthAndShard], sought: Mapping[int, _Sought], applied: int) -> Iterator[_Part]:
-        """Those of some segments that are there; the others were never made, or went with the past of their server."""
-        states = self._states.last_seen_of(segments, applied)
-        widths = np.array([width for width, _ in segments], dtype=np.int64)
-        buckets = states["buckets"].astype(np.int64)
-        usual, record = (
-            np.array([of(width) for width in widths.tolist()], np.int64) for of in (bucket_bytes, record_width)
+    def _planned(
+        self, width: int, known: _Listing, sought: Beginnings, applied: int
+    ) -> tuple[list[_Lot], list[WidthAndShard]]:
+        """What is read together, and the segments that are read one by one."""
+        segments = self._present(width, known, sought, applied)
+        counts = sought.most_asked(segments.of_shards, segments.buckets)
+        is_small = (
+            (segments.buckets * segments.sizes <= _LARGEST_SEGMENT)
+            & (counts * segments.sizes <= BYTES_PER_COMMAND)
+            & (counts <= _BUCKETS_AT_ONCE)
         )
-        sizes = present_bytes(states["entries"].astype(np.int64), buckets, usual, record).tolist()
-        keys = self._tables.keys_of(segments)
-        for segment, own, count, size in zip(segments, keys, buckets.tolist(), sizes, strict=True):
-            if count:
-                numbers = sought[segment[1]].addresses(count)
-                yield _Part(segment, own, count, numbers, size * len(numbers), size * count)
+        large = [segments.names[each] for each in np.flatnonzero(~is_small).tolist()]
+        return list(_lots(segments if not large else segments.take(np.flatnonzero(is_small)), sought)), large
+
+    def _looking(self) -> list[Command]:
+        """The commands whose answers tell whether a listing is out of date."""
+        return [*incarnation_commands(self._servers.place(self._names)), counting(self._servers, self._names)]
+
+    def _is_still(self, known: _Listing, replies: Iterator[Reply]) -> bool:
+        """Whether a listing has all segments, given answers that begin with those to ``_looking``."""
+        now = incarnation_in(islice(replies, 2)), self._control.setbacks, int(next(replies))
+        return now == (known.incarnation, known.setbacks, known.length)
+
+    def _listed(self) -> _Listing:
+        """The list as it is read now."""
+        # One after the other, and in this order: a list that is read after its length was asked has at least these members, unless
+        # its server went back meanwhile. That shows at the next look, because its incarnation was asked before.
+        incarnation = self._servers.incarnation(self._servers.place(self._names))
+        setbacks = self._control.setbacks
+        length = int(self._servers.execute(counting(self._servers, self._names)))
+        widths = defaultdict[int, list[int]](list)
+        for width, shard in self._states.known():
+            widths[shard].append(width)
+        self._known = known = _Listing(incarnation, setbacks, length, widths)
+        return known
+
+    def _present(self, width: int, known: _Listing, sought: Beginnings, applied: int) -> _Segments:
+        """The segments that may have what is sought; the others were never made, or went with the past of their server."""
+        found = [
+            ((each, shard), position)
+            for position, shard in enumerate(sought.shards)
+            for each in known.widths.get(shard, ())
+            if each >= width
+        ]
+        names = [name for name, _ in found]
+        states = self._states.last_seen_of(names, applied)
+        buckets = states["buckets"].astype(np.int64)
+        sizes_of = {each: (bucket_bytes(each), record_width(each)) for each in {each for each, _ in names}}
+        usual, record = np.array([sizes_of[each] for each, _ in names], np.int64).reshape(-1, 2).T
+        sizes = present_bytes(states["entries"].astype(np.int64), buckets, usual, record)
+        of_shards = np.array([position for _, position in found], np.int64)
+        segments = _Segments(names, self._tables.keys_of(names), of_shards, buckets, np.asarray(sizes))
+        places = np.array([each.place for each in segments.keys], np.int64)
+        order = np.argsort(places, kind="stable")
+        is_there = buckets[order] > 0
+        is_as_wanted = is_there.all() and (order[1:] > order[:-1]).all()
+        return segments if is_as_wanted else segments.take(order[is_there])
 
     def _received(
-        self, lot: list[_Part], reply: Reply, applied: int, prefixes: EncodedKeys, sought: Mapping[int, _Sought]
+        self, lot: _Lot, reply: Reply, applied: int, prefixes: EncodedKeys, sought: Beginnings
     ) -> tuple[list[tuple[EncodedKeys, Entries]], list[WidthAndShard]]:
         """What an answer has, and the segments that have grown since their buckets were counted."""
-        count, segments = len(lot), [part.segment for part in lot]
-        states = self._states.seen(segments, reply[count : 2 * count], applied)["buckets"].tolist()
-        self._require_applied(segments, [bool(state) for state in states], reply[:count], applied)
+        names, count = lot.segments.names, len(lot.segments.names)
+        buckets = reply[2 * count :]
+        now = self._states.seen(names, reply[count : 2 * count], applied)["buckets"].astype(np.int64)
+        self._require_applied(names, (now > 0).tolist(), reply[:count], applied)
+        is_same = now == lot.segments.buckets
+        # Of a segment that has grown, or that is gone, nothing counts.
+        counts = is_same[lot.asked.segment_of].tolist()
+        of_segments = lot.asked.segment_of.tolist()
+        if None in buckets:
+            for bucket, has_meaning, segment in zip(buckets, counts, of_segments, strict=True):
+                if bucket is None and has_meaning:
+                    raise self._states.lost(*names[segment])
+        both = zip(lot.asked.beginnings.tolist(), lot.asked.bucket_of.tolist(), strict=True)
+        holding = {at for beginning, at in both if counts[at] and sought.content[beginning] in buckets[at]}
         chosen = defaultdict[int, list[tuple[int, bytes]]](list)
-        grown = list[WidthAndShard]()
-        end = 2 * count
-        for part, now in zip(lot, states, strict=True):
-            buckets, end = reply[end : end + len(part.numbers)], end + len(part.numbers)
-            width, shard = part.segment
-            if now == part.buckets:
-                if None in buckets:
-                    raise self._states.lost(*part.segment)
-                chosen[width] += [(shard, bucket) for bucket in _holding(sought[shard].prefixes, buckets)]
-            elif now:
-                grown.append(part.segment)
-        return [_decoded(width, some, prefixes) for width, some in chosen.items() if some], grown
+        for at in sorted(holding):
+            width, shard = names[of_segments[at]]
+            chosen[width].append((shard, buckets[at]))
+        grown = [names[each] for each in np.flatnonzero(~is_same & (now > 0)).tolist()]
+        return [_decoded(width, some, prefixes) for width, some in chosen.items()], grown
 
-    def _scanned(self, segment: WidthAndShard, applied: int, sought: _Sought) -> Found:
+    def _scanned(self, segment: WidthAndShard, applied: int, sought: Beginnings) -> Found:
         """What a large or growing segment has."""
-        wanted = np.array(sought.prefixes, dtype=f"V{len(sought.prefixes[0])}")
-        for keys, entries in scan_segment(self._servers, self._states, segment, _FOUND_AT_ONCE, sought.addresses):
+        wanted = np.array(sought.content, dtype=f"V{len(sought.content[0])}")
+
+        def chosen(buckets: int) -> Positions:
+            return sought.asked(np.zeros(1, np.int64), np.array([buckets])).numbers
+
+        for keys, entries in scan_segment(self._servers, self._states, segment, _FOUND_AT_ONCE, chosen):
             is_wanted = keys_that_begin(keys, wanted)
             if is_wanted.any():
                 yield keys.take(is_wanted), entries[is_wanted]
@@ -244,38 +288,25 @@ class Finder:
         self._note_floor(int(present["floor"].max(initial=0)))
 
 
-def _lots(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
-    """Segments that one command reads."""
-    by_place = defaultdict[int, list[_Part]](list)
-    for part in parts:
-        by_place[part.keys.place].append(part)
-    for some in by_place.values():
-        lot, size, most, buckets = list[_Part](), 0, 0, 0
-        for part in some:
-            size, most, buckets = size + part.size, most + part.most, buckets + len(part.numbers)
-            if lot and (size > BYTES_PER_COMMAND or most > _SEGMENTS_AT_ONCE or buckets > _BUCKETS_AT_ONCE):
-                yield lot
-                lot, size, most, buckets = [], part.size, part.most, len(part.numbers)
-            lot.append(part)
-        yield lot
+def _lots(segments: _Segments, sought: Beginnings) -> Iterator[_Lot]:
+    """Segments that are read together."""
+    counts = sought.most_asked(segments.of_shards, segments.buckets)
+    sizes = (counts * segments.sizes).tolist()
+    limits = BYTES_PER_COMMAND, _SEGMENTS_AT_ONCE, _BUCKETS_AT_ONCE
+    parts = zip(sizes, (segments.buckets * segments.sizes).tolist(), counts.tolist(), strict=True)
+    start, sums = 0, (0, 0, 0)
+    for end, (keys, part) in enumerate(zip(segments.keys, parts, strict=True)):
+        now = tuple(map(add, sums, part))
+        if end > start and (keys.place != segments.keys[start].place or any(map(gt, now, limits))):
+            yield _lot(segments.take(np.arange(start, end)), sought, sums[0])
+            start, now = end, part
+        sums = now
+    if segments.keys:
+        yield _lot(segments.take(np.arange(start, len(segments.keys))) if start else segments, sought, sums[0])
 
 
-def _command(lot: Sequence[_Part]) -> Command:
-    """Reads watermarks, states and buckets of some segments of a place at one moment."""
-    segment_of = np.repeat(np.arange(len(lot)), [len(part.numbers) for part in lot])
-    numbers = np.fromiter(chain.from_iterable(part.numbers for part in lot), np.int64, len(segment_of))
-    packed, _ = BucketPrefixes.of([part.keys.buckets for part in lot]).packed(segment_of, numbers)
-    names = chain((part.keys.watermark for part in lot), (part.keys.state for part in lot))
-    size = sum(part.size + 2 * BYTES_PER_STATE for part in lot)
-    return Command(lot[0].keys.place, ("MGET", *names), PackedArguments(len(numbers), (packed,)), size=size)
-
-
-def _holding(sought: Sequence[bytes], buckets: Sequence[bytes]) -> Sequence[bytes]:
-    """The buckets that may have a key that begins with one of some prefixes."""
-    if len(sought) == 1:
-        [prefix] = sought
-        return [bucket for bucket in buckets if prefix in bucket]
-    return [bucket for bucket in buckets if any(prefix in bucket for prefix in sought)]
+def _lot(segments: _Segments, sought: Beginnings, size: int) -> _Lot:
+    return _Lot(segments, sought.asked(segments.of_shards, segments.buckets), size)
 
 
 def _decoded(width: int, chosen: Sequence[tuple[int, bytes]], prefixes: EncodedKeys) -> tuple[EncodedKeys, Entries]:

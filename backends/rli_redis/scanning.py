@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -35,14 +35,14 @@ def scan_segment(
     states: SegmentStates,
     width_and_shard: WidthAndShard,
     batch_size: int,
-    chosen: Callable[[int], Sequence[int]] = range,
+    chosen: Callable[[int], Positions] = np.arange,
 ) -> Iterator[tuple[EncodedKeys, Entries]]:
     """The same of one segment, or of some of its buckets: ``chosen`` tells the numbers of those, given how many there are."""
     width, shard = width_and_shard
     segment = states.present([(width, shard)])[0]
     if segment is None:
         return
-    numbers = np.array(chosen(segment.buckets), dtype=np.int64)
+    numbers = chosen(segment.buckets)
     # Some buckets may have nearly all entries.
     largest = segment.bucket_bytes(width) * segment.buckets // max(1, len(numbers))
     count = min(_BUCKETS_AT_ONCE, max(1, BYTES_PER_COMMAND // largest))

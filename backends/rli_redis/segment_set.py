@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from rli_redis.keyspace import Names, segment_number, segment_of
 from rli_redis.scripts import NOTE_SEGMENTS
+from rli_redis.segments import BYTES_PER_STATE
 from rli_redis.servers import Command, Servers
 
 WidthAndShard: TypeAlias = tuple[int, int]
@@ -84,9 +85,9 @@ def announced_segments(servers: Servers, names: Names) -> set[WidthAndShard]:
     return {segment_of(int(member)) for member in members if member.isdigit()}
 
 
-def count_members(servers: Servers, names: Names) -> int:
-    """How many members the set has: it only grows, unless its server goes back."""
-    return int(servers.execute(Command(servers.place(names), ("SCARD", names.segments))))
+def counting(servers: Servers, names: Names) -> Command:
+    """The command that tells how many members the set has: it only grows, unless its server goes back."""
+    return Command(servers.place(names), ("SCARD", names.segments), size=BYTES_PER_STATE)
 
 
 def confirmed_segments(servers: Servers, names: Names, segments: list[WidthAndShard]) -> list[WidthAndShard] | None:

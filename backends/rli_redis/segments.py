@@ -119,20 +119,20 @@ def prefix_hashes(keys: NDArray[np.void], hash_key: bytes, prefix_width: int) ->
     return _hashes_of_whole(np.ascontiguousarray(beginnings).view(f"V{width}")[:, 0], hash_key) & _PREFIX_MASK
 
 
-def prefix_addresses(prefix_hash: int, buckets: int) -> range:
-    """All buckets of a segment, given how many it has, that may have keys of a beginning.
+def prefix_addresses(hashes: Positions, buckets: Positions) -> tuple[Positions, Positions, int]:
+    """All buckets of a segment that may have keys of a beginning: the first of them, how many there are, and the step between two.
+
+    Args:
+        hashes: shape (n,): as ``prefix_hashes`` gives them.
+        buckets: shape (n,): how many buckets the segment has.
 
     Example:
-        >>> prefix_addresses(5, 40), prefix_addresses(5, 140)
-        (range(5, 6), range(5, 140, 64))
+        >>> prefix_addresses(np.array([5, 5]), np.array([40, 140]))
+        (array([5, 5]), array([1, 3]), 64)
     """
-    if buckets > 1 << _PREFIX_BITS:
-        return range(prefix_hash, buckets, 1 << _PREFIX_BITS)
-    # As ``addresses``: arrays of one number would take a look-up of many values a millisecond.
-    power = 1 << (buckets.bit_length() - 1)
-    wide = prefix_hash & (2 * power - 1)
-    address = wide if wide < buckets else prefix_hash & (power - 1)
-    return range(address, address + 1)
+    step = 1 << _PREFIX_BITS
+    firsts = addresses(hashes, buckets)
+    return firsts, -((firsts - buckets) // step), step
 
 
 def _hashes_of_whole(keys: NDArray[np.void], hash_key: bytes) -> Positions:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
@@ -32,6 +32,7 @@ Reply: TypeAlias = Any
 # cluster needs one for each slot.
 _BYTES_SENT_AHEAD: Final = 3 << 19
 _LEAST_BYTES: Final = 1 << 10
+_BYTES_PER_INFO: Final = 1 << 11
 _BYTES_PER_SEND: Final = 1 << 16
 _FAILURES: Final = (RedisError, RedisClusterException, OSError)
 
@@ -157,9 +158,7 @@ class Servers(ABC):
 
     def incarnation(self, place: int) -> str:
         """That of the process that has a place at present."""
-        sections = ("server", "replication")
-        server, replication = map(info_fields, self.exchange([Command(place, ("INFO", name)) for name in sections]))
-        return server["run_id"] + replication["master_replid"]
+        return incarnation_in(self.exchange(incarnation_commands(place)))
 
     def node_name(self, place: int) -> str:
         """What the server that has a place at present is called, for messages."""
@@ -185,8 +184,8 @@ class Servers(ABC):
         with translated_errors(self.name):
             return self._retries.run(lambda: self._attempt(next(attempts)))
 
-    def exchange(self, commands: Iterable[Command]) -> Iterator[Reply]:
-        """The answers to commands, in order; raises like ``execute``."""
+    def exchange(self, commands: Iterable[Command]) -> Generator[Reply, None, None]:
+        """The answers to commands, in order; raises like ``execute``. Who wants no more of them closes it."""
         waiting = iter(commands)
         sent: deque[tuple[Command, _Conversation | None]] = deque()
         ahead = 0
@@ -305,6 +304,17 @@ class _Conversation:
         if connection is not None:
             connection.disconnect()
             self._pool.release(connection)
+
+
+def incarnation_commands(place: int) -> list[Command]:
+    """The commands whose answers tell the incarnation of the process that has a place at present."""
+    return [Command(place, ("INFO", section), size=_BYTES_PER_INFO) for section in ("server", "replication")]
+
+
+def incarnation_in(replies: Iterable[Reply]) -> str:
+    """The incarnation that these answers tell (``Servers.incarnations``)."""
+    server, replication = map(info_fields, replies)
+    return server["run_id"] + replication["master_replid"]
 
 
 def info_fields(info: bytes) -> dict[str, str]:

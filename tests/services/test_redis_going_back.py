@@ -27,6 +27,7 @@ from rli.table.table import opened_table
 from rli.testing.batches import entries_of, key_batch
 from rli_redis import RedisStore
 from rli_redis.scripts import LIST_CONTROL, NOTE_SEGMENTS
+from rli_redis.servers import Command
 from tests.support.checked_writer import KEYS, CheckedWriter
 from tests.support.docker import Service
 from tests.support.faults import PointedStorage
@@ -375,6 +376,40 @@ def test_finder_notices_list_going_back(spares: list[SpareServer], url: str) -> 
             other.put(key_batch([b"prefix, and key 3"], 2), entries_of(3, [3]))
         assert [b"prefix, and key 3"] in [keys.to_bytes() for keys, _ in finder.find(sought)]
         finder.drop()
+
+
+@pytest.mark.invariant("P33")
+def test_list_goes_back_while_read(spares: list[SpareServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its length is that of the past again when the list is asked for the next time."""
+    server, url = spares[CONTROL], spares[CONTROL].url(name=uuid4().hex)
+
+    def write(key: bytes, sequence: int) -> None:
+        with open_store(url, create=True) as other:
+            other.put(key_batch([key], 2), entries_of(sequence, [sequence]))
+
+    write(b"prefix, k1", 1)
+    take_snapshot(server)
+    write(b"prefix, key 2", 2)
+    behind = {"SCARD": lambda: go_back(server), "SMEMBERS": lambda: write(b"prefix, key 2", 3)}
+    with open_store(url) as finder:
+        happen_behind(behind, monkeypatch)
+        found = finder.find(key_batch([b"prefix, "], 2))
+        assert sorted(key for keys, _ in found for key in keys.to_bytes()) == [b"prefix, k1", b"prefix, key 2"]
+        assert not behind
+        finder.drop()
+
+
+def happen_behind(happenings: dict[str, Callable[[], None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let something happen once behind the first command of a name: before the next one of another name is sent."""
+    pack, last = Command.packed, [""]
+
+    def packed(command: Command) -> bytes:
+        before, last[0] = last[0], str(command.arguments[0])
+        if before != last[0]:
+            happenings.pop(before, lambda: None)()
+        return pack(command)
+
+    monkeypatch.setattr(Command, "packed", packed)
 
 
 @pytest.mark.invariant("P32")
