@@ -39,6 +39,7 @@ NAMES: Final = (
     "deduplicate",
     "table_types",
     "compaction",
+    "stream",
     "small_batches",
     "change_stream",
     "buffered_writer",

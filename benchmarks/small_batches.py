@@ -19,15 +19,8 @@ from benchmarks.measuring import Outcome, processor_seconds, written_bytes
 from benchmarks.peers.competitor import Competitor
 from benchmarks.peers.products import PRODUCTS
 from benchmarks.peers.rounds import competing, noting_failure
-from benchmarks.table_types import (
-    SMALL_BATCH,
-    StreamCost,
-    batch_of,
-    compared_streams,
-    cost_of_stream,
-    filled,
-    first_records,
-)
+from benchmarks.stream import SMALL_BATCH, StreamCost, compared_streams, cost_of_stream
+from benchmarks.table_types import batch_of, filled, first_records
 from rli import Maintenance, TableType
 from tests.support.orders import OrderError
 

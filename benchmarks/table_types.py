@@ -1,23 +1,21 @@
-"""A merge-on-read table beside a copy-on-write table of the same records: small batches, bytes written, reads, compaction, a stream.
+"""A merge-on-read table beside a copy-on-write table of the same records: small batches, bytes written, reads, compaction.
 
 ``python -m benchmarks.table_types FOLDER [RECORDS]`` measures larger tables, of 20 million records by default.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 import rli
 from benchmarks.keys import uuid_keys
-from benchmarks.measuring import Outcome, Unit, race, seconds, written_bytes
+from benchmarks.measuring import Outcome, Unit, race, seconds
 from rli import CommitResult, Maintenance, TableType
 
 _PARTITIONS: Final = 8
@@ -25,16 +23,12 @@ _COLUMNS: Final = 6
 """Beside key, partition, ordering column and a string."""
 
 _ROUNDS: Final = 10
-SMALL_BATCH: Final = 100
-"""Records of a batch of a stream."""
-
 _TEXT: Final = "a string of some length, number "
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
-    """Measure tables of two million records, and a stream of 500 batches into tables of 200,000."""
-    records, batches = (20_000, 20) if quick else (2_000_000, 500)
-    return [*measure(folder / "batches", records), *_stream(folder / "stream", records // 10, batches)]
+    """Measure tables of two million records."""
+    return measure(folder, 20_000 if quick else 2_000_000)
 
 
 def measure(folder: Path, records: int) -> list[Outcome]:
@@ -135,79 +129,6 @@ def _reads(deep: rli.Table, compacted: rli.Table, keys: pa.Array, about: str) ->
             "point reads after ten batches", "a compacted table", point.time_ratio, 2.0, "lower", f"{about}; 10 keys"
         ),
     ]
-
-
-class StreamCost(NamedTuple):
-    """What a stream of batches cost.
-
-    Attributes:
-        seconds: from its begin to its end.
-        processor: seconds of processor time.
-        written: bytes given to write calls.
-    """
-
-    seconds: float
-    processor: float
-    written: float
-
-    def of_each(self, batches: int) -> StreamCost:
-        """The cost of one of so many batches, compactions shared out."""
-        return StreamCost(*(cost / batches for cost in self))
-
-
-def _stream(folder: Path, records: int, batches: int) -> list[Outcome]:
-    """The whole time and all bytes of many small batches, with the maintenance that tables have by default."""
-    keys = uuid_keys(records, seed=0)
-    costs = [
-        cost_of_stream(
-            filled(folder / table_type, keys, table_type, Maintenance()),
-            [batch_of(keys, SMALL_BATCH, number) for number in range(batches)],
-        )
-        for table_type in (TableType.MERGE_ON_READ, TableType.COPY_ON_WRITE)
-    ]
-    about = (
-        f"{batches} batches of {SMALL_BATCH} random keys into {records:,} records, default maintenance, compactions and "
-        "timeline included"
-    )
-    ours, theirs = costs
-    return compared_streams("the same of a copy-on-write table", ours, theirs, about)
-
-
-def compared_streams(baseline: str, ours: StreamCost, theirs: StreamCost, about: str) -> list[Outcome]:
-    """Time, processor time and bytes of a stream beside those of another one.
-
-    Args:
-        baseline: names the other one.
-        ours: cost of the stream.
-        theirs: cost of the other one.
-        about: both of them.
-    """
-    times = {
-        "stream of small batches": (ours.seconds, theirs.seconds),
-        "stream of small batches, processor time": (ours.processor, theirs.processor),
-    }
-    return [
-        *(
-            Outcome(name, baseline, other / mine, None, "higher", f"{about}; {mine:.2f} s against {other:.2f} s")
-            for name, (mine, other) in times.items()
-        ),
-        Outcome(
-            "bytes written by the stream",
-            baseline,
-            ours.written / theirs.written,
-            None,
-            "lower",
-            f"{about}; {ours.written:,.0f} against {theirs.written:,.0f} bytes",
-            Unit.SHARE,
-        ),
-    ]
-
-
-def cost_of_stream(table: rli.Table, batches: Sequence[pa.Table]) -> StreamCost:
-    """What the upserts of some batches cost this process; LMDB maps its files, so its bytes are not told."""
-    before, began = written_bytes(os.getpid()), time.process_time()
-    taken = seconds(lambda: [table.upsert(batch) for batch in batches])
-    return StreamCost(taken, time.process_time() - began, written_bytes(os.getpid()) - before)
 
 
 def filled(folder: Path, keys: pa.Array, table_type: TableType, maintenance: Maintenance) -> rli.Table:
