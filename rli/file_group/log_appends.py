@@ -145,11 +145,14 @@ class LogAppending:
             removed = stored.column(RECORD_KEY).take(pa.array(plan.removed_records)).combine_chunks()
             if not self._takes(added, removed, reader):
                 return False
+        touched = pa.array(np.concatenate([plan.replaced_records, plan.removed_records]))
+        if pc.count_distinct(stored.column(RECORD_KEY).take(touched)).as_py() < len(touched):
+            # Of records of a base file that share a key, log files change the first one alone.
+            return False
         if self.ordering is None:
             return True
         before = stored.column(self.ordering).combine_chunks()
-        touched = before.take(pa.array(np.concatenate([plan.replaced_records, plan.removed_records])))
-        if touched.null_count:
+        if before.take(touched).null_count:
             return False
         replaced = pa.array(plan.replaced_records)
         arriving = plan.rows.column(self.ordering).combine_chunks().take(pa.array(plan.fates[plan.replaced_records]))

@@ -295,7 +295,7 @@ def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple
     left, positions, records = part.record_keys, [np.empty(0, np.intp)], [schema.empty_table()]
     if part.file_slice is not None:
         with snapshot.reader(part.file_slice) as reader:
-            for keys, found in reader.find(left, snapshot.key_columns(reader.schema), schema):
+            for keys, found in reader.find(left, snapshot.key_columns(reader.schema), schema, finds_first=True):
                 positions.append(part.positions[pc.index_in(keys, value_set=part.record_keys).to_numpy()])
                 records.append(found)
                 left = left.filter(pc.invert(pc.is_in(left, value_set=keys)))

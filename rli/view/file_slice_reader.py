@@ -127,14 +127,15 @@ class FileSliceReader:
         return self._base.batches(schema, READ_BATCH_ROWS, row_groups) if row_groups else iter(())
 
     def find(
-        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema
+        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool = False
     ) -> Iterator[tuple[pa.Array, pa.Table]]:
-        """The records of some keys: reads no more than the row groups that may hold one, and little more of those that do.
+        """The records of some keys: reads no more than the row groups that may hold one.
 
         Args:
             record_keys: distinct string array, shape (n,).
             columns: where the keys of this slice stand.
             schema: of the records.
+            finds_first: whether the first record of each key will do: others, and what follows the last of these, may be left out.
 
         Returns:
             For parts of the slice: the record keys found there (shape (m,)), and their records, in the order of the slice.
@@ -145,6 +146,8 @@ class FileSliceReader:
             self._base.keep_footer()
         others = pa.schema([field for field in schema if field.name not in columns.copies])
         for row_group in range(self._base.row_groups):
+            if not len(left):
+                return
             candidates = self._candidates(left, columns.ordered_as_keys, row_group)
             if not len(candidates):
                 continue
@@ -153,15 +156,16 @@ class FileSliceReader:
                 yield from self._in_one_pass(candidates, columns, schema, row_group)
                 continue
             hashed = self._hashed_positions(candidates, columns, row_group) if is_hashed else None
-            positions, found = self._positions(candidates, columns, row_group) if hashed is None else hashed
+            if hashed is None:
+                hashed = self._positions(candidates, columns, row_group, finds_first=finds_first)
+            positions, found = hashed
             if not len(found):
                 continue
             records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
             values = (found if field.name in columns.copies else records.column(field.name) for field in schema)
             yield found, pa.table([*values], schema=schema)
-            left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
-            if not len(left):
-                return
+            if finds_first:
+                left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
 
     def _in_one_pass(
         self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, row_group: int
@@ -220,7 +224,7 @@ class FileSliceReader:
         return matches[is_sought], stored.filter(pa.array(is_sought))
 
     def _positions(
-        self, record_keys: pa.Array, columns: KeyColumns, row_group: int
+        self, record_keys: pa.Array, columns: KeyColumns, row_group: int, *, finds_first: bool
     ) -> tuple[NDArray[np.intp], pa.Array]:
         """Where some keys are in a row group, in rising order, and which keys are there."""
         start, positions, found = 0, list[NDArray[np.intp]](), list[pa.Array]()
@@ -232,7 +236,7 @@ class FileSliceReader:
                 positions.append(start + matches)
                 found.append(keys.take(pa.array(matches)))
             start += len(keys)
-            if sum(map(len, found)) >= len(record_keys):
+            if finds_first and sum(map(len, found)) >= len(record_keys):
                 break
         if not found:
             return np.empty(0, np.intp), pa.array([], pa.string())

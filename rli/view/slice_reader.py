@@ -57,9 +57,13 @@ class SliceReader(Protocol):
         """As ``batches``, without records of row groups of the base file that a caller does not choose."""
 
     def find(
-        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema
+        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool = False
     ) -> Iterator[tuple[pa.Array, pa.Table]]:
-        """The records of some distinct keys: for parts of the slice the keys found there, and their records."""
+        """The records of some distinct keys: for parts of the slice the keys found there, and their records.
+
+        A base file of another engine may hold a key more than once. All its records are found, unless the caller is content with the
+        first one of each key (``finds_first``): what follows the last of them may not be read then.
+        """
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
         """The records at some positions (in rising order) of those that ``batches`` gives, made to fit ``schema``."""

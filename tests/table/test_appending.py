@@ -11,12 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import rli
-from rli import Query, Table, TableType, create_table
+from rli import CorruptTableError, Query, Table, TableType, create_table
 from rli.hudi.properties import Key
 from rli.hudi.timeline.instant import new_instant_time
 from rli.table.table import opened_table
 from tests.crash.writes import pointed
-from tests.support.tables import by_key, check_stored, records, turn_into_version_9
+from tests.support.tables import (
+    by_key,
+    change_properties,
+    check_stored,
+    records,
+    turn_into_version_8,
+    turn_into_version_9,
+)
 
 ROWS = [(f"k{number}", "x", 10, float(number)) for number in range(6)]
 
@@ -33,8 +40,10 @@ def create(folder: Path, *, version: int = 6, **options: Any) -> Table:
     made = create_table(
         folder / "t", record_key="id", partition_by="city", table_type=TableType.MERGE_ON_READ, **options
     )
-    if version == 9:
-        turn_into_version_9(made)
+    if version > 6:
+        {8: turn_into_version_8, 9: turn_into_version_9}[version](made)
+        if options["ordering"] is None:
+            change_properties(made, {Key.MERGE_MODE: "COMMIT_TIME_ORDERING"})
         made.bootstrap_index(options["index"])
     return made
 
@@ -282,3 +291,25 @@ def test_kept_partitions_beside_deletes(table: Table) -> None:
     assert (done.updated, done.deleted, done.files_appended) == (1, 1, 1)
     assert by_key(table.read().to_pylist())["k0"] == {"id": "k0", "city": "x", "ts": 11, "v": 1.5}
     check_stored(table)
+
+
+@pytest.mark.parametrize("count", [2, 100])
+@pytest.mark.parametrize("index", ["lmdb://{}/i", "global-bloom:"])
+def test_keys_twice_in_base_file(index: str, count: int, tmp_path: Path) -> None:
+    """Of the records of a base file with one key, log files change the first one alone. Few keys are sought, of many all are read."""
+    table = create(tmp_path, index=index.format(tmp_path))
+    keys = [f"k{number}" for number in range(200)]
+    table.insert(records(*((key, "x", 1, 1.0) for key in keys)))
+    [file] = Path(table.location).glob("x/*.parquet")
+    stored = pq.ParquetFile(file).read()
+    pq.write_table(pa.concat_tables([stored, stored.slice(0, 1)]), file, row_group_size=100)
+    changes = records(*((key, "x", 2, 2.0) for key in keys[:count]))
+    if index == "global-bloom:":
+        with pytest.raises(CorruptTableError, match="deduplicate"):
+            table.upsert(changes)
+    else:
+        assert table.upsert(changes).files_rewritten == 1
+        assert table.read(filters="id = 'k0'")["v"].to_pylist() == [2, 2]
+    assert table.delete(keys[:count]).deleted == count
+    assert sorted(table.read()["id"].to_pylist()) == sorted(keys[count:])
+    assert table.verify_index().agrees

@@ -236,13 +236,14 @@ class MergedReader:
         return self._table.storage.location, base, blocks, str(self._table.ordering)
 
     def find(
-        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema
+        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool = False
     ) -> Iterator[tuple[pa.Array, pa.Table]]:
         """The merged records of some distinct keys: those of the base file are read as ``FileSliceReader.find`` reads them."""
         logs = self._logs(self._needed(schema, columns), takes_all=False)
         merge = Merge.of(logs, record_keys)
         if self._base is not None:
-            for keys, batch in self._base.find(record_keys, columns, self._needed(schema, columns)):
+            needed = self._needed(schema, columns)
+            for keys, batch in self._base.find(record_keys, columns, needed, finds_first=finds_first):
                 kept = pa.array(merge.kept(keys, self._ordering_of(batch)))
                 yield keys.filter(kept), _only(batch.filter(kept), schema)
         for batch in logs.take(merge.added()):

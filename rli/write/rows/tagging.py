@@ -183,6 +183,8 @@ class DeleteTagging:
         keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
         found = locator.locate_all(keys)
         known = pc.count_distinct(found.column("record_key")).as_py()
+        if found.num_rows > known:
+            found = _once_in_each_group(found)
         rows = delete_rows(found, self.schema)
         # A table that was never written has no columns.
         if self.ordering is not None and self.ordering in self.schema.names:
@@ -191,6 +193,13 @@ class DeleteTagging:
             values = fitted_column(keyed.column(work_rows.ORDERING), field).take(positions)
             rows = rows.set_column(rows.schema.get_field_index(self.ordering), field, values)
         return TaggedBatch(rows, len(keys) - known)
+
+
+def _once_in_each_group(found: pa.Table) -> pa.Table:
+    """Locations without those of further records of a key in its file group: another engine may have stored it more than once there."""
+    names = ["record_key", "partition_path", "file_id"]
+    distinct = found.group_by(names, use_threads=False).aggregate([("instant_time", "max")])
+    return distinct.select([*names, "instant_time_max"]).rename_columns(found.column_names)
 
 
 def to_work_rows(
