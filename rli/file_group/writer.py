@@ -108,7 +108,7 @@ def _stored(
                 small, start, held = [], end, 0
             if large is not None:
                 compared = _compared(context)
-                if is_appended and len(changes[own]) * _ROWS_PER_SOUGHT_KEY <= large.rows_of_base:
+                if is_appended and len(changes[own]) * _ROWS_PER_SOUGHT_KEY <= large.rows_about:
                     arriving = keys.slice(own.start, own.stop - own.start).combine_chunks()
                     stored = StoredRecords.of_keys(large, arriving, compared)
                 else:

@@ -65,7 +65,7 @@ class FileSliceReader:
         return self._base.has_few_rows
 
     @property
-    def rows_of_base(self) -> int:
+    def rows_about(self) -> int:
         """As ``rows``: there are no log files."""
         return self.rows
 

@@ -30,8 +30,8 @@ class SliceReader(Protocol):
         """Whether the slice is known to have so few records that ``batches`` holds all of them in memory at once."""
 
     @property
-    def rows_of_base(self) -> int:
-        """Records in the base file, of which log files may have changed or deleted some; 0 without one."""
+    def rows_about(self) -> int:
+        """About how many records the files hold, replaced and deleted ones included; told without a look into log files."""
 
     def deletes_any(self, record_keys: pa.Array) -> bool:
         """Whether the last change of any of some distinct keys in log files is a delete."""

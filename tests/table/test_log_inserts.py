@@ -51,6 +51,17 @@ def test_new_records_become_one_log_file(table: Table) -> None:
     check_stored(table)
 
 
+def test_few_keys_among_log_records(table: Table) -> None:
+    """Log files hold most records: the arriving keys alone are read."""
+    table.upsert(records(*((f"n{number}", "x", 1, float(number)) for number in range(100))))
+    told = table.upsert(records(("n7", "x", 2, -7.0), ("n8", "x", 0, -8.0), ("k1", "x", 11, -1.0)))
+    assert (told.updated, told.unchanged, told.files_appended) == (2, 1, 1)
+    assert table.delete(["n9", "k2"]).files_appended == 1
+    expected = {"n7": -7, "n8": 8, "n9": None, "k1": -1, "k2": None}
+    assert {key: value_of(table, key) for key in expected} == expected
+    check_stored(table)
+
+
 def test_deleted_keys_come_again(table: Table) -> None:
     """A record could lose against its delete in the log files; other deletes do not matter."""
     table.delete(["k1"])

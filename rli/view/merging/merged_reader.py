@@ -33,6 +33,9 @@ from rli.view.merging.rules import MergeRules
 _MOST_TOGETHER: Final = 32 << 20
 """Bytes of the base file's records that are merged at once."""
 
+_BYTES_OF_LOG_RECORD: Final = 64
+"""Of a record of ten columns, compressed."""
+
 _MOST_KEPT: Final = 16 << 20
 """Bytes of the records of a slice's log files that are kept in memory for later reads."""
 
@@ -115,9 +118,10 @@ class MergedReader:
         return False
 
     @property
-    def rows_of_base(self) -> int:
-        """Records in the base file; 0 without one."""
-        return 0 if self._base is None else self._base.rows
+    def rows_about(self) -> int:
+        """Records of the base file, and about as many as log files of their size hold."""
+        of_logs = sum(file.size for file in self._slice.logs) // _BYTES_OF_LOG_RECORD
+        return of_logs if self._base is None else self._base.rows + of_logs
 
     def deletes_any(self, record_keys: pa.Array) -> bool:
         """Whether the last change of any of some distinct keys is a delete; reads blocks whose changes are not known."""
