@@ -91,6 +91,33 @@ def test_deleted_keys_come_again(table: Table) -> None:
     check_stored(table)
 
 
+@pytest.mark.parametrize("index", ["global-simple:", "bucket:?buckets=1"])
+@pytest.mark.parametrize("ordering", ["ts", None])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_returning_keys_win(version: int, ordering: str | None, index: str, tmp_path: Path) -> None:
+    """Of keys that log files delete, with higher, equal and lower ordering values than those of the base file."""
+    table = create(tmp_path, version=version, ordering=ordering, index=index)
+    table.insert(records(*ROWS))
+    for turn in (1, 2):
+        assert table.delete(["k0", "k1", "k2", "k3"]).files_appended == 1
+        returning = [("k0", "x", 20, 0.5 + turn), ("k1", "x", 10, 1.5 + turn), ("k2", "x", 1, 2.5 + turn)]
+        assert table.upsert(records(*returning)).inserted == 3
+        assert table.insert(records(("k3", "x", 5, 3.5 + turn))).inserted == 1
+        expected = {key: {"id": key, "city": city, "ts": ts, "v": v} for key, city, ts, v in (*ROWS, *returning)}
+        expected["k3"] |= {"ts": 5, "v": 3.5 + turn}
+        assert by_key(table.read().to_pylist()) == expected
+        assert by_key(table.get([*expected]).to_pylist()) == expected
+    if ordering is not None:
+        table.delete(records(("k4", "x", 30, 0.0)))
+        late = table.upsert(records(("k4", "x", 29, -1.0)))
+        assert (late.unchanged, value_of(table, "k4")) == (1, None)
+        assert (table.upsert(records(("k4", "x", 30, -2.0))).inserted, value_of(table, "k4")) == (1, -2)
+    merged = by_key(table.read().to_pylist())
+    table.compact()
+    assert by_key(table.read().to_pylist()) == merged
+    check_stored(table)
+
+
 def test_buckets_take_new_records(tmp_path: Path) -> None:
     table = create(tmp_path, index="bucket:?buckets=1")
     table.insert(records(*ROWS))
