@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -24,6 +25,9 @@ def main() -> None:
     try:
         from rli.cli.app import app  # noqa: PLC0415  (Ctrl-C may come while everything is being loaded)
 
+        # No collection has to visit what is loaded.
+        gc.freeze()
+        gc.enable()
         app(prog_name="rli")
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rli.errors import CorruptTableError
+from rli.filters.predicates import Column
 from rli.hudi.bloom_filter import BloomFilter
-from rli.hudi.footer_bounds import RowGroupChoice, leaf_position, string_bounds
+from rli.hudi.footer_bounds import RowGroupChoice, leaf_places, string_bounds
 from rli.hudi.kept_footers import FOOTERS, KeptFooter
 from rli.hudi.key_hashes import Hashes, StoredHashes
 from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY
@@ -226,8 +227,12 @@ class BaseFileReader:
 
     def _chunk(self, row_group: int, column: str) -> Any:
         """What the footer says of a column of texts in a row group; None for a column that the file does not have."""
-        position = leaf_position(self.schema, (column,))
-        return None if position is None else self._file.metadata.row_group(row_group).column(position)
+        place = self._places.get((column,))
+        return None if place is None else self._file.metadata.row_group(row_group).column(place[0])
+
+    @cached_property
+    def _places(self) -> Mapping[Column, tuple[int, pa.DataType]]:
+        return leaf_places(self.schema)
 
     def present_columns(self, schema: pa.Schema) -> list[str]:
         """The names of the columns of a schema that the file has."""

@@ -111,17 +111,6 @@ def string_bounds(statistics: Any) -> tuple[bytes, bytes] | None:
     return (least, greatest) if isinstance(least, bytes) and isinstance(greatest, bytes) else None
 
 
-def leaf_position(stored: pa.Schema, column: Column) -> int | None:
-    """Where a column that is no list, map or struct stands among a file's leaves; None if the file has no such column.
-
-    Args:
-        stored: schema of the file.
-        column: the column.
-    """
-    place = leaf_places(stored).get(column)
-    return None if place is None else place[0]
-
-
 def leaf_places(schema: pa.Schema) -> dict[Column, tuple[int, pa.DataType]]:
     """The columns that are no lists, maps or structs: where each stands among the leaves of a schema, and its type.
 

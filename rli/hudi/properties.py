@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, Self
 
 from rli.errors import CorruptTableError, TableNotFoundError
@@ -316,7 +317,9 @@ def save_properties(storage: Storage, properties: TableProperties) -> None:
     storage.flush(folders=[posixpath.dirname(PROPERTIES_PATH)])
 
 
+@lru_cache(maxsize=16)
 def _parse(content: bytes, path: str) -> TableProperties:
+    # Each look-up reads the properties, which hardly ever change.
     try:
         raw = parse_properties(content)
     except ValueError as error:

@@ -371,8 +371,11 @@ class Storage:
 
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
         selector = fs.FileSelector(self.full_path(path), allow_not_found=True, recursive=recursive)
-        # Arrow lists a folder, and asks whether it is there if that fails. It may have been made in between.
-        return _UNTIL_LISTED(self.filesystem.get_file_info, selector)
+        try:
+            return self.filesystem.get_file_info(selector)
+        except FileNotFoundError:
+            # Arrow lists a folder, and asks whether it is there if that fails. It may have been made in between.
+            return _UNTIL_LISTED(self.filesystem.get_file_info, selector)
 
     def _relative(self, full_path: str) -> str:
         prefix = f"{self.root.rstrip('/')}/"

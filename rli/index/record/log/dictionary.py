@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -58,15 +59,14 @@ class Dictionary:
     def instants_of(self, sequences: NDArray[Any]) -> pa.StringArray:
         """The instant that look-ups report for each commit sequence (shape (n,), 1 or more)."""
         firsts = [page.first_sequence for page in self.base.pages]
-        return self._named(sequences, [*firsts, self.base.head + 1], lambda names: names.instants)
+        (instants,) = self._named(sequences, [*firsts, self.base.head + 1], [attrgetter("instants")])
+        return instants
 
     def groups_of(self, numbers: NDArray[Any]) -> tuple[pa.StringArray, pa.StringArray]:
         """Partition path and file id of each file-group number (shape (n,))."""
         firsts = [*(page.first_group for page in self.base.pages), self.base.group_count]
-        return (
-            self._named(numbers, firsts, lambda names: names.partition_paths),
-            self._named(numbers, firsts, lambda names: names.file_ids),
-        )
+        paths, file_ids = self._named(numbers, firsts, [attrgetter("partition_paths"), attrgetter("file_ids")])
+        return paths, file_ids
 
     @cached_property
     def partition_paths(self) -> pa.StringArray:
@@ -75,13 +75,13 @@ class Dictionary:
         return pa.array(sorted(recent | self.base.partition_paths()), pa.string())
 
     def _named(
-        self, numbers: NDArray[Any], firsts: Sequence[int], column: Callable[[Names], pa.StringArray]
-    ) -> pa.StringArray:
-        def columns_of(positions: Sequence[int]) -> list[pa.StringArray]:
+        self, numbers: NDArray[Any], firsts: Sequence[int], columns: Sequence[Callable[[Names], pa.StringArray]]
+    ) -> list[pa.StringArray]:
+        def names_at(positions: Sequence[int]) -> list[Names]:
             self.base.load([position for position in positions if position < len(self.base.pages)])
-            return [column(self._names_at(position)) for position in positions]
+            return [*map(self._names_at, positions)]
 
-        return names_of(numbers, firsts, columns_of)
+        return names_of(numbers, firsts, names_at, columns)
 
     def _names_at(self, position: int) -> Names:
         return self._names if position == len(self.base.pages) else self.base.page(position).names

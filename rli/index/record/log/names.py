@@ -45,36 +45,44 @@ class Names:
 
 
 def names_of(
-    numbers: NDArray[Any], firsts: Sequence[int], read: Callable[[Sequence[int]], list[pa.StringArray]]
-) -> pa.StringArray:
-    """The name of each number (shape (n,), any integer type), from columns without gaps between their numbers.
+    numbers: NDArray[Any],
+    firsts: Sequence[int],
+    read: Callable[[Sequence[int]], Sequence[Names]],
+    columns: Sequence[Callable[[Names], pa.StringArray]],
+) -> list[pa.StringArray]:
+    """The names of each number (shape (n,), any integer type), from runs without gaps between their numbers.
 
     Args:
-        numbers: each is in one of the columns.
-        firsts: for each column the number of its first name, ascending.
-        read: the columns at some places; called once, with the places that have any of the numbers.
+        numbers: each is in one of the runs.
+        firsts: for each run the number of its first name, ascending.
+        read: the runs at some places; called once, with the places that have any of the numbers.
+        columns: each of a run, by its numbers.
+
+    Returns:
+        For each of the columns an array of shape (n,).
 
     Raises:
-        CorruptIndexError: a number is in none of the columns.
+        CorruptIndexError: a number is in none of the runs.
     """
     if not len(numbers):
-        return pa.array([], pa.string())
+        return [pa.array([], pa.string()) for _ in columns]
     distinct, codes = _distinct(numbers.astype(np.int64))
-    # Of columns without names, the last one that begins with a number has it.
+    # Of runs without names, the last one that begins with a number has it.
     place_of = np.searchsorted(firsts, distinct, side="right") - 1
     places, starts = np.unique(place_of, return_index=True)
-    numbers_of = np.split(distinct, starts[1:])
+    read_at = [firsts[place] for place in places.tolist()]
+    positions = [pa.array(some - first) for first, some in zip(read_at, np.split(distinct, starts[1:]), strict=True)]
+    runs, row_of = read(places.tolist()), pa.array(codes)
     try:
-        parts = [
-            column.take(pa.array(some - firsts[place]))
-            for place, some, column in zip(places.tolist(), numbers_of, read(places.tolist()), strict=True)
+        return [
+            pa.concat_arrays([column(run).take(some) for run, some in zip(runs, positions, strict=True)]).take(row_of)
+            for column in columns
         ]
     except pa.ArrowIndexError as error:
         raise CorruptIndexError(
             f"the checkpoint of the index's commit log is damaged: numbers={distinct[:_SHOWN].tolist()}",
             remedy="bootstrap the index again",
         ) from error
-    return pa.concat_arrays(parts).take(pa.array(codes))
 
 
 def _distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
