@@ -19,7 +19,7 @@ from rli_spark.streams import batch_writer
 from tests.crash.writes import die
 from tests.support.children import was_killed
 from tests.support.lanes import first_on_every_spark
-from tests.support.soak import EVERY_POINT
+from tests.support.soak import EVERY_POINT, in_ci
 from tests.support.spark_drivers import Door, door_of, joined_session
 from tests.support.tables import check_stored, records, rows_of
 
@@ -111,7 +111,7 @@ def test_stream_writes_batch_exactly_once(spark: SparkSession, tmp_path: Path, s
 
 @pytest.mark.one_spark
 @pytest.mark.invariant("P38")
-@pytest.mark.parametrize("step", STEPS if EVERY_POINT else [Step.WRITTEN, Step.FINISHED])
+@pytest.mark.parametrize("step", in_ci([Step.WRITTEN], of=STEPS))
 def test_state_tagged_stream_writes_exactly_once(spark: SparkSession, tmp_path: Path, step: str) -> None:
     table = create_table(tmp_path / "table", record_key="id", partition_by="city", index="global-simple:")
     check_exactly_once(spark, tmp_path, table, state_stream, step)

@@ -79,6 +79,7 @@ def _archive_twice(history: History, folder: Path) -> None:
     assert history.table.archive(keep_commits=2).instants_archived
 
 
+@pytest.mark.soak
 @with_hudi(NEWEST, in_soak=("1.0.2",))
 def test_hudi_continues_after_our_archive(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)

@@ -84,6 +84,7 @@ def require_overwrites_in_turn(
     assert set(_file_groups(table).values()) == {1}
 
 
+@pytest.mark.soak
 @newest_only
 def test_partitions_rescaled_by_hudi(engine: HudiEngine, tmp_path: Path) -> None:
     """Each partition gets the number of buckets of the first pattern in its path; Hudi keeps them in a hashing config."""

@@ -110,6 +110,7 @@ def test_hudi_goes_on_after_our_clustering(engine: HudiEngine, tmp_path: Path) -
     history.table.close()
 
 
+@pytest.mark.soak
 @upgrading
 def test_clustering_after_hudi_upgraded_the_table(engine: HudiEngine, tmp_path: Path) -> None:
     history = _history(tmp_path)

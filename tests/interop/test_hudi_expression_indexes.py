@@ -90,7 +90,7 @@ def test_hudi_reads_indexes_of_rli(engine: HudiEngine, tmp_path: Path) -> None:
     assert {index.state for index in table.indexes()} == {ColumnIndexState.VALID}
 
 
-@with_hudi("1.2.0", "0.15.0")
+@with_hudi("1.2.0", in_soak=("0.15.0",))
 def test_hudi_passes_unknown_indexes(engine: HudiEngine, tmp_path: Path) -> None:
     table = _new_table(tmp_path / "t", 6)
     for number in range(3):

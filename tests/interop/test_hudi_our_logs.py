@@ -97,6 +97,7 @@ def test_hudi_reads_and_compacts_logs(engine: HudiEngine, formats: Sequence[str]
     check_reads_and_compactions(engine, 6, formats, tmp_path, metadata=has_metadata)
 
 
+@pytest.mark.soak
 @with_hudi("1.2.0")
 def test_hudi_compacts_logs_of_version_9(engine: HudiEngine, tmp_path: Path) -> None:
     check_reads_and_compactions(engine, 9, FORMATS[0], tmp_path, metadata=True)
@@ -172,7 +173,7 @@ def check_reads_and_compactions(
 
 
 @with_hudi("1.2.0")
-@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("version", in_ci([9], of=[6, 9]))
 def test_hudi_undoes_killed_writers(engine: HudiEngine, version: int, tmp_path: Path) -> None:
     """Files of a dead write are in the table by then; Hudi knows them by their markers."""
     table = create_table(

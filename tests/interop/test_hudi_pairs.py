@@ -108,6 +108,7 @@ def test_a_pair_is_told_and_healed(engine: HudiEngine, tmp_path: Path, caplog: p
     table.close()
 
 
+@pytest.mark.soak
 @newest_only
 def test_two_overwrites_are_not_mixed(engine: HudiEngine, tmp_path: Path) -> None:
     table = Scene().create(tmp_path)

@@ -88,6 +88,7 @@ def test_hudi_accepts_our_savepoints_and_restores(engine: HudiEngine, tmp_path: 
     history.table.close()
 
 
+@pytest.mark.soak
 @newest_only
 def test_hudi_savepoints_are_restored_and_removed(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)

@@ -12,7 +12,7 @@ import rli
 from tests.support.growing_rows import WIDE, as_wide, narrow, wide
 from tests.support.histories import Layout
 from tests.support.hudi import HudiEngine, HudiError
-from tests.support.hudi_options import newest_only, write_options
+from tests.support.hudi_options import NEWEST, newest_only, with_hudi, write_options
 from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.meta_columns import without_meta_columns
 
@@ -41,6 +41,7 @@ def grown(tmp_path: Path) -> rli.Table:
     return table
 
 
+@with_hudi(NEWEST, in_soak=("1.0.2", "0.15.0"))
 def test_hudi_reads_types_that_have_grown(engine: HudiEngine, grown: rli.Table) -> None:
     assert _rows(grown.read()) == EXPECTED
     # Spark's vectorized reader, as Hudi calls it, refuses numbers inside of lists, maps and structs that have grown.
@@ -50,6 +51,7 @@ def test_hudi_reads_types_that_have_grown(engine: HudiEngine, grown: rli.Table) 
     assert _rows(engine.read(grown.location, settings=PLAIN)) == EXPECTED
 
 
+@pytest.mark.soak
 @newest_only
 def test_hudi_reads_grown_columns_vectorized(engine: HudiEngine, tmp_path: Path) -> None:
     table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", index=f"lmdb://{tmp_path / 'index'}")
@@ -84,6 +86,7 @@ def _seen(records: pa.Table) -> list[dict[str, Any]]:
     return [{**row, "named": sorted(row["named"], key=lambda entry: entry[0])} for row in rows]
 
 
+@pytest.mark.soak
 @newest_only
 def test_hudi_writes_into_a_grown_table(engine: HudiEngine, tmp_path: Path) -> None:
     path = tmp_path / "t"

@@ -15,11 +15,12 @@ from tests.support.tables import by_key, check_stored, records, turn_into_versio
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.invariant("P61")]
 
 
-@with_hudi("1.2.0", "0.15.0", in_soak=("1.0.2",))
+@with_hudi("1.2.0", in_soak=("0.15.0", "1.0.2"))
 def test_hudi_follows_changes_of_type(engine: HudiEngine, tmp_path: Path) -> None:
     check_changes_of_type(engine, 6, tmp_path)
 
 
+@pytest.mark.soak
 @with_hudi("1.2.0")
 def test_hudi_follows_changes_in_version_9(engine: HudiEngine, tmp_path: Path) -> None:
     check_changes_of_type(engine, 9, tmp_path)

@@ -126,6 +126,7 @@ def test_hudi_restore_is_followed(engine: HudiEngine, tmp_path: Path) -> None:
     history.table.close()
 
 
+@pytest.mark.soak
 @newest_only
 def test_undone_first_commit_is_not_archived(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
