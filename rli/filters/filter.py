@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,12 @@ class WithValues:
 
     def filter(self, schema: pa.Schema) -> Filter | None:
         """Both as one filter; raises as ``Filter.of``."""
+        # A caller may be used to filters that are texts.
+        if not isinstance(self.where, Mapping):
+            raise InvalidInputError(
+                f"columns and their values are not given as a mapping: where={self.where!r}",
+                remedy="give one such as {'email': ['a@b']}; for a condition, use filters",
+            )
         others = Filter.of(self.filters, schema)
         chosen = [Filter(part.expression(), part) for part in (self._is_in(schema, name) for name in self.where)]
         parts = [*chosen, *([] if others is None else [others])]
@@ -109,8 +115,8 @@ class WithValues:
         return Filter(expression, all_of([part.predicate for part in parts]))
 
     def _is_in(self, schema: pa.Schema, name: str) -> IsIn:
-        values = self.where[name]
-        if isinstance(values, str | bytes) or None in values:
+        values: object = self.where[name]
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable) or None in values:
             raise InvalidInputError(
                 f"the values of a column are no list of values: column={name} values={values!r}",
                 remedy="give a list without None, such as {'email': ['a@b']}; for nulls, use filters",
