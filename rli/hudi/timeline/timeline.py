@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from itertools import takewhile
 from typing import Final
 
+from rli.byte_cache import ByteCache
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.timeline.archive import Archive
 from rli.hudi.timeline.archive_history import History
@@ -42,6 +43,10 @@ _MOST_PARSED: Final = 4096
 """Names of files whose meaning is kept in memory: a write loads the timeline four times."""
 
 _REMEMBERED: Final[dict[tuple[str, frozenset[tuple[str, str]], str, int], Undone]] = {}
+
+_BYTES_OF_COMMITS: Final = 32 * 1024 * 1024
+_MEMORY_OF_BYTE: Final = 3
+"""A commit takes so many times the bytes of its file: these, and what they say."""
 
 
 @dataclass(frozen=True)
@@ -297,8 +302,20 @@ def _instants_of(files: Iterable[StoredFile], layout: TimelineLayout) -> list[In
     return [instant for instant in parsed if instant is not None]
 
 
+@dataclass(frozen=True, slots=True)
+class _KeptCommit:
+    size: int
+    commit: CommitMetadata
+
+
+_COMMITS: Final = ByteCache[_KeptCommit](_BYTES_OF_COMMITS, lambda kept: kept.size * _MEMORY_OF_BYTE)
+"""By layout and content, which tells all that a commit says: a name may be given to another commit after a restore."""
+
+
 def read_commit(storage: Storage, timeline: Timeline, instant: Instant) -> CommitMetadata:
-    """Commit metadata of a completed write.
+    """Commit metadata of a completed write. The file is read each time, and decoded again only if it is not kept in memory.
+
+    Look-ups read the last commit again and again: that of a large load takes longer to decode than all the rest.
 
     Raises:
         CorruptTableError: the file is malformed; names it.
@@ -312,7 +329,12 @@ def read_commit(storage: Storage, timeline: Timeline, instant: Instant) -> Commi
             f"state={instant.state}",
             remedy="load the timeline again, it may have been rolled back or archived",
         )
-    return timeline.layout.decode(content, path)
+    key = timeline.layout.version, content
+    kept = _COMMITS.get(key)
+    if kept is None:
+        kept = _KeptCommit(len(content), timeline.layout.decode(content, path))
+        _COMMITS.keep(key, kept)
+    return kept.commit
 
 
 @lru_cache(_MOST_PARSED)

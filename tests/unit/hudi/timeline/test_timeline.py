@@ -175,6 +175,18 @@ def test_only_completed_writes_can_be_read(tmp_path: Path) -> None:
         read_commit(storage, timeline, timeline.find(T1))
 
 
+def test_another_commit_of_one_name(tmp_path: Path) -> None:
+    storage = storage_with(tmp_path, f"{T1}.commit")
+    timeline = load_timeline(storage, TimelineLayout.of(1))
+    for content in ({"a": "1"}, {"a": "1"}, {"b": "2"}, {"a": "1"}):
+        commit = CommitMetadata((), extra=content)
+        storage.write_bytes(f".hoodie/{T1}.commit", commit.to_json())
+        assert read_commit(storage, timeline, timeline.find(T1)) == commit
+    storage.write_bytes(f".hoodie/{T1}.commit", b"{")
+    with pytest.raises(CorruptTableError, match=f"{T1}.commit"):
+        read_commit(storage, timeline, timeline.find(T1))
+
+
 @pytest.mark.parametrize("name", hudi_table_names("sample_table/**/*"))
 def test_real_timelines_name_existing_files(tmp_path: Path, name: str) -> None:
     path = unzip_hudi_table(name, tmp_path)
