@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from rli_spark.planning.resources import SMALL_WRITE_BYTES
@@ -39,6 +41,10 @@ _SETTINGS = {
 _WITHOUT_DEFAULTS = Path(__file__).with_name("hadoop")
 """In place of 1,300 settings of HDFS, MapReduce and YARN, which Hudi sends to each of its tasks."""
 
+_FORKED_WORKERS: Final = {"spark.python.daemon.module": "rli_spark.daemon"}
+"""Python workers that have everything loaded. Spark ends each that is idle for a minute, and the next test starts others. On PySpark 4, the
+tests run with Spark's own daemon."""
+
 HUDI_SETTINGS = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -60,7 +66,7 @@ def spark_session(hudi_version: str | None = None, *class_path: Path, packages: 
         packages: that are put on the class path too, fetched likewise.
     """
     prepare_workers()
-    settings = dict(_SETTINGS)
+    settings = dict(_SETTINGS) if pyspark.__version__.startswith("4") else _SETTINGS | _FORKED_WORKERS
     class_paths = [*map(str, class_path), *(str(jar_of(package)) for package in packages)]
     if hudi_version is not None:
         settings |= HUDI_SETTINGS
