@@ -191,12 +191,13 @@ class Finder:
 
     def _looking(self) -> list[Command]:
         """The commands whose answers tell whether a listing is out of date."""
-        return [*incarnation_commands(self._servers.place(self._names)), counting(self._servers, self._names)]
+        # If the connection is lost in between, the server that answers last tells its incarnation.
+        return [counting(self._servers, self._names), *incarnation_commands(self._servers.place(self._names))]
 
     def _is_still(self, known: _Listing, replies: Iterator[Reply]) -> bool:
         """Whether a listing has all segments, given answers that begin with those to ``_looking``."""
-        now = incarnation_in(islice(replies, 2)), self._control.setbacks, int(next(replies))
-        return now == (known.incarnation, known.setbacks, known.length)
+        now = int(next(replies)), incarnation_in(islice(replies, 2)), self._control.setbacks
+        return now == (known.length, known.incarnation, known.setbacks)
 
     def _listed(self) -> _Listing:
         """The list as it is read now."""

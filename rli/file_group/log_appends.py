@@ -146,8 +146,8 @@ class LogAppending:
             if not self._takes(added, removed, reader):
                 return False
         touched = pa.array(np.concatenate([plan.replaced_records, plan.removed_records]))
-        if pc.count_distinct(stored.column(RECORD_KEY).take(touched)).as_py() < len(touched):
-            # Of records of a base file that share a key, log files change the first one alone.
+        # Of records of a base file that share a key, log files change the first one alone.
+        if reader.has_repeats or _share_keys(stored.column(RECORD_KEY), touched):
             return False
         if self.ordering is None:
             return True
@@ -237,3 +237,14 @@ def _of_deletes(values: pa.Array) -> pa.Array | None:
     if values.type in _AS_INT:
         return values.cast(pa.int32())
     return values if values.type in _ORDERINGS_OF_DELETES else None
+
+
+def _share_keys(keys: pa.ChunkedArray, touched: pa.Array) -> bool:
+    """Whether any of the touched records has its key in common with another record, touched or not.
+
+    Args:
+        keys: of the stored records, shape (n,).
+        touched: positions among them, shape (m,).
+    """
+    sought = keys.take(touched).combine_chunks()
+    return (pc.sum(pc.is_in(keys, value_set=sought)).as_py() or 0) > len(sought.unique())

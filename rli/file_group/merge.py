@@ -440,7 +440,7 @@ def _less(rows: pa.Table, fates: NDArray[np.int64], kept: NDArray[np.bool_]) -> 
     if kept.all():
         return rows, fates
     moved = np.where(kept, np.cumsum(kept) - 1, _KEEP)
-    return rows.filter(pa.array(kept)), np.where(fates >= 0, moved[fates], fates)
+    return rows.filter(pa.array(kept)), np.where(fates >= 0, moved[np.maximum(fates, 0)], fates)
 
 
 def _require_consistent(

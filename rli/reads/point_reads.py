@@ -295,9 +295,10 @@ def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple
     left, positions, records = part.record_keys, [np.empty(0, np.intp)], [schema.empty_table()]
     if part.file_slice is not None:
         with snapshot.reader(part.file_slice) as reader:
-            for keys, found in reader.find(left, snapshot.key_columns(reader.schema), schema, finds_first=True):
+            for found in reader.find(left, snapshot.key_columns(reader.schema), schema, finds_first=True):
+                keys, firsts = _first_of_each(left, *found)
                 positions.append(part.positions[pc.index_in(keys, value_set=part.record_keys).to_numpy()])
-                records.append(found)
+                records.append(firsts)
                 left = left.filter(pc.invert(pc.is_in(left, value_set=keys)))
     if len(left):
         raise CorruptIndexError(
@@ -306,6 +307,12 @@ def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple
             remedy="verify the index, then repair or bootstrap it",
         )
     return np.concatenate(positions), pa.concat_tables(records)
+
+
+def _first_of_each(wanted: pa.Array, keys: pa.Array, records: pa.Table) -> tuple[pa.Array, pa.Table]:
+    """The first record of each wanted key, and these keys: files of other engines may hold a key more than once."""
+    firsts = pc.index_in(wanted, value_set=keys).drop_null()
+    return (keys, records) if len(firsts) == len(keys) else (keys.take(firsts), records.take(firsts))
 
 
 def require_time_left(index: TableIndex, deadline: float) -> None:

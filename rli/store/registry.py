@@ -89,6 +89,14 @@ def _install_command(point: EntryPoint) -> str:
     return f"see the documentation of {package}"
 
 
+def has_store(scheme: str) -> bool:
+    """Whether a store with a URL scheme is installed."""
+    if scheme not in store_schemes():
+        # It may have been installed since.
+        store_schemes.cache_clear()
+    return scheme in store_schemes()
+
+
 @cache
 def store_schemes() -> frozenset[str]:
     """The URL schemes of all stores that are installed; to find them, files of all installed packages are read, once."""

@@ -74,6 +74,11 @@ class FileSliceReader:
         return False
 
     @property
+    def has_repeats(self) -> bool:
+        """No: there are no log files."""
+        return False
+
+    @property
     def schema(self) -> pa.Schema:
         """Of the records as they are stored, meta columns included where there are any."""
         return self._base.schema
@@ -236,7 +241,8 @@ class FileSliceReader:
                 positions.append(start + matches)
                 found.append(keys.take(pa.array(matches)))
             start += len(keys)
-            if finds_first and sum(map(len, found)) >= len(record_keys):
+            # A key may have been found twice.
+            if finds_first and sum(map(len, found)) >= len(record_keys) <= _distinct(found):
                 break
         if not found:
             return np.empty(0, np.intp), pa.array([], pa.string())
@@ -266,6 +272,10 @@ class FileSliceReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _distinct(keys: Sequence[pa.Array]) -> int:
+    return len(pa.chunked_array(keys, pa.string()).unique())
 
 
 def fragment_of(storage: Storage, file_slice: FileSlice, guarantee: pc.Expression) -> Any:

@@ -37,6 +37,13 @@ class SliceReader(Protocol):
         """Whether the last change of any of some distinct keys in log files is a delete."""
 
     @property
+    def has_repeats(self) -> bool:
+        """Whether records that were read so far share their key with a record of the base file that log files replace or delete.
+
+        Only the first of them is replaced or deleted.
+        """
+
+    @property
     def bloom_filter(self) -> BloomFilter | None:
         """Of the stored record keys; None if the slice has none."""
 

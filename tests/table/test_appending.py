@@ -320,6 +320,15 @@ def test_kept_partitions_beside_deletes(table: Table) -> None:
     check_stored(table)
 
 
+def store_twice(table: Table, ts: int = 1, v: float = 1.0) -> None:
+    """Add another record with the key of the first one to a base file, as Hudi's bulk inserts may do."""
+    [file] = Path(table.location).glob("x/*.parquet")
+    stored = pq.ParquetFile(file).read()
+    second = stored.slice(0, 1).to_pylist()[0] | {"ts": ts, "v": v}
+    added = pa.Table.from_pylist([second], schema=stored.schema)
+    pq.write_table(pa.concat_tables([stored, added]), file, row_group_size=100)
+
+
 @pytest.mark.parametrize("count", [2, 100])
 @pytest.mark.parametrize("index", ["lmdb://{}/i", "global-bloom:"])
 def test_keys_twice_in_base_file(index: str, count: int, tmp_path: Path) -> None:
@@ -327,9 +336,7 @@ def test_keys_twice_in_base_file(index: str, count: int, tmp_path: Path) -> None
     table = create(tmp_path, index=index.format(tmp_path))
     keys = [f"k{number}" for number in range(200)]
     table.insert(records(*((key, "x", 1, 1.0) for key in keys)))
-    [file] = Path(table.location).glob("x/*.parquet")
-    stored = pq.ParquetFile(file).read()
-    pq.write_table(pa.concat_tables([stored, stored.slice(0, 1)]), file, row_group_size=100)
+    store_twice(table)
     changes = records(*((key, "x", 2, 2.0) for key in keys[:count]))
     if index == "global-bloom:":
         with pytest.raises(CorruptTableError, match="deduplicate"):
@@ -340,3 +347,36 @@ def test_keys_twice_in_base_file(index: str, count: int, tmp_path: Path) -> None
     assert table.delete(keys[:count]).deleted == count
     assert sorted(table.read()["id"].to_pylist()) == sorted(keys[count:])
     assert table.verify_index().agrees
+
+
+@pytest.mark.parametrize(
+    ("change", "condition", "left"),
+    [
+        (("k0", "x", 7, 3.0, "u"), None, [(7, 3.0), (10, 5.0)]),
+        (("k0", "x", 11, 3.0, "u"), "source.v > target.v", [(10, 5.0), (11, 3.0)]),
+        (("k0", "x", 7, 3.0, "d"), None, [(10, 5.0)]),
+        (("k0", "x", 11, 3.0, "d"), "source.v > target.v", [(10, 5.0)]),
+    ],
+    ids=["late update", "refused update", "late delete", "refused delete"],
+)
+def test_one_of_two_records_changes(
+    change: tuple[str, str, int, float, str], condition: str | None, left: list[tuple[int, float]], tmp_path: Path
+) -> None:
+    """The one for which the change is not late, and that the condition admits; a log file would change the first one."""
+    table = create(tmp_path, index=f"lmdb://{tmp_path}/i")
+    table.insert(records(("k0", "x", 10, 5.0), ("k1", "x", 10, 5.0)))
+    store_twice(table, 5, 1.0)
+    table.merge(records(change[:4]).append_column("op", pa.array([change[4]])), op="op", when=condition)
+    assert sorted((row["ts"], row["v"]) for row in table.read(filters="id = 'k0'").to_pylist()) == left
+
+
+def test_second_record_behind_log_goes(tmp_path: Path) -> None:
+    """A log file from before the deletion of all records of a key has deleted the first one."""
+    table = create(tmp_path)
+    table.insert(records(*ROWS))
+    assert table.delete(["k0"]).files_appended == 1
+    store_twice(table)
+    assert table.read(filters="id = 'k0'").num_rows == 1
+    assert table.delete(["k0"]).files_rewritten == 1
+    assert table.read(filters="id = 'k0'").num_rows == 0
+    check_stored(table)

@@ -264,6 +264,18 @@ def test_reads_beside_writers_show_single_commit(trips: Table) -> None:
     assert not problems
 
 
+def test_a_key_twice_in_a_file(tmp_path: Path) -> None:
+    """As Hudi's bulk inserts may store it: the first record is given, and other keys are found behind it."""
+    keys = [f"k{number:05}" for number in range(40_000)]
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", index="global-simple:")
+    table.insert(pa.table({"id": keys, "city": ["x"] * len(keys), "v": range(len(keys))}))
+    [file] = Path(table.location).glob("x/*.parquet")
+    stored = pq.ParquetFile(file).read()
+    pq.write_table(pa.concat_tables([stored.slice(0, 1), stored]), file)
+    assert table.get(["k00000"], ["v"]).to_pylist() == [{"v": 0}]
+    assert table.get(["k00000", "k30000"], ["v"])["v"].to_pylist() == [0, 30_000]
+
+
 def test_misplaced_key_is_index_damage(filled: Table) -> None:
     filled.upsert(records(("new", "x", 1, 0.0)))
     group = filled.lookup(["k07"]).to_pylist()[0]

@@ -223,11 +223,14 @@ def test_later_commits_hide_no_record(table: Table) -> None:
 def test_recreated_indexes_hide_no_record(table: Table) -> None:
     table.upsert(rows(("a", "x", 1, "old", 1), ("b", "y", 1, "b", 2)))
     table.create_index("one", on="email")
-    scan = table.scan(filters="email = 'old'")
+    scan, other = table.scan(filters="email = 'old'"), open_table(table.location)
+    assert other.get(where={"email": ["old"]})["id"].to_pylist() == ["a"]
     table.drop_index("one")
     table.create_index("one", on="n")
     assert scan.to_table()["id"].to_pylist() == ["a"]
     assert table.read(filters="n = 2")["id"].to_pylist() == ["b"]
+    assert other.get(where={"n": [2]})["id"].to_pylist() == ["b"]
+    assert "secondary index" in str(other.scan(filters="n = 2").explain())
 
 
 def test_commits_amid_look_ups_hide_nothing(table: Table) -> None:

@@ -46,11 +46,13 @@ class MergedRows:
         gone: positions of the records of the base file that log files replace or delete, in rising order, shape (n,).
         added: positions among the records of all blocks, in rising order, shape (m,).
         records: number of records of each block.
+        has_repeats: as that of the merge.
     """
 
     gone: NDArray[np.int64]
     added: NDArray[np.int64]
     records: tuple[int, ...]
+    has_repeats: bool
 
     @property
     def nbytes(self) -> int:

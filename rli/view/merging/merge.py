@@ -27,10 +27,12 @@ class Merge:
     Attributes:
         latest: the last change of each key.
         is_ordered: whether ordering values count.
+        has_repeats: whether the base file has more than one record of a key that log files change.
     """
 
     latest: pa.Table
     is_ordered: bool
+    has_repeats: bool = field(default=False, init=False)
     _met: NDArray[np.bool_] = field(init=False)
     _lost: NDArray[np.bool_] = field(init=False)
 
@@ -69,6 +71,7 @@ class Merge:
         # Of records that repeat a key, Hudi merges the first one.
         numbers, firsts = np.unique(numbers, return_index=True)
         is_first = ~self._met[numbers]
+        self.has_repeats |= int(is_first.sum()) < len(rows)
         numbers, rows = numbers[is_first], rows[firsts][is_first]
         self._met[numbers] = True
         kept = np.ones(len(keys), np.bool_)

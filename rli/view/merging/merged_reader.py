@@ -83,6 +83,7 @@ class MergedReader:
         self._table = table
         self._slice = file_slice
         self._rows: MergedRows | None = None
+        self._found_repeats = False
         with ExitStack() as opened:
             self._blocks = self._open_logs(opened)
             self._base = self._open_base(opened)
@@ -127,6 +128,12 @@ class MergedReader:
         """Whether the last change of any of some distinct keys is a delete; reads blocks whose changes are not known."""
         changed = Merge.of(self._logs(pa.schema([]), takes_all=False), record_keys).latest
         return bool((changed[POSITION].to_numpy() == NO_RECORD).any())
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether records that were read so far share their key with one of the base file that log files replace or delete."""
+        known = self._known_rows()
+        return self._found_repeats or (known is not None and known.has_repeats)
 
     @property
     def schema(self) -> pa.Schema:
@@ -217,7 +224,7 @@ class MergedReader:
                 start += batch.num_rows
                 found = _only(batch, schema)
                 yield found if not len(gone[-1]) else found.filter(pa.array(kept))
-        found = MergedRows(np.concatenate(gone), merge.added(), logs.records)
+        found = MergedRows(np.concatenate(gone), merge.added(), logs.records, merge.has_repeats)
         self._rows = found
         self._table.known.slices.keep(self._identity, found)
         yield from self._added(logs, found)
@@ -249,6 +256,7 @@ class MergedReader:
             needed = self._needed(schema, columns)
             for keys, batch in self._base.find(record_keys, columns, needed, finds_first=finds_first):
                 kept = pa.array(merge.kept(keys, self._ordering_of(batch)))
+                self._found_repeats |= merge.has_repeats
                 yield keys.filter(kept), _only(batch.filter(kept), schema)
         for batch in logs.take(merge.added()):
             yield columns.keys_of(_only(batch, columns.schema)), _only(batch, schema)

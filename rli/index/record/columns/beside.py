@@ -65,8 +65,11 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
     def _keys_with(self, name: str, column: str, snapshot: Snapshot, values: pa.Array, most: int) -> pa.Array | None:
         # The first request of the look-up tells whether the index is still there.
         with self._column(name, is_checked_by_use=True) as stored:
-            is_meant = stored.settings.column == column
-            return stored.keys_with(snapshot, values, InProcess(), most) if is_meant else None
+            if stored.settings.column == column and stored.is_of(snapshot.table, snapshot.schema):
+                return stored.keys_with(snapshot, values, InProcess(), most)
+            # The one that has its name now may be another.
+            stored.require_present()
+            return None
 
     def facts_of(self, name: str, table: TableDefinition, schema: pa.Schema | None) -> ColumnFacts | None:
         try:

@@ -121,10 +121,14 @@ class StoredColumn:
     def is_gone(self) -> bool:
         """Whether the index has been dropped since it was opened."""
         try:
-            self._store.applied_sequence()
+            self.require_present()
         except IndexNotFoundError:
             return True
         return False
+
+    def require_present(self) -> None:
+        """Raise ``IndexNotFoundError`` if the index has been dropped since it was opened."""
+        self._store.applied_sequence()
 
     @property
     def is_built(self) -> bool:
@@ -246,12 +250,14 @@ class StoredColumn:
         if snapshot.timeline.as_of is not None or not self.is_of(snapshot.table, snapshot.schema):
             return None
         try:
+            setbacks = self._store.setbacks
             followed = self._followed(snapshot.table, tasks)
             try:
-                return self._keys_at(followed, snapshot, values, most)
+                return self._keys_at(followed, setbacks, snapshot, values, most)
             except IndexNotReadyError:
                 # A server of the store went back to an earlier state: the sync applies again what it has lost.
-                return self._keys_at(self.sync(snapshot.table, tasks), snapshot, values, most)
+                setbacks = self._store.setbacks
+                return self._keys_at(self.sync(snapshot.table, tasks), setbacks, snapshot, values, most)
         except IndexNotFoundError:
             raise
         except RliError as error:
@@ -259,9 +265,9 @@ class StoredColumn:
             return None
 
     def _keys_at(
-        self, followed: FollowedState, snapshot: Snapshot, values: pa.Array, most: int | None
+        self, followed: FollowedState, setbacks: int, snapshot: Snapshot, values: pa.Array, most: int | None
     ) -> pa.Array | None:
-        """As ``keys_with``, of an index that has followed the table so far."""
+        """As ``keys_with``, of an index that has followed the table so far, after ``setbacks`` of its store."""
         # Entries that later commits removed are those of records of this state.
         is_same = followed.timeline.write_times == snapshot.timeline.write_times
         if not (is_same or was_built_by(snapshot.timeline, followed.log)):
@@ -274,9 +280,11 @@ class StoredColumn:
             count += len(parts[-1])
             if most is not None and count > most:
                 return None
-        # Behind the look-up: a server that has lost entries meanwhile tells so, and a purge that has removed some.
+        # Behind the look-up: a server that has lost entries meanwhile tells so, although others may have applied them again, and a
+        # purge that has removed some.
         applied, floor = self._store.applied_sequence(), floor_of_look_ups(self._entries)
-        is_whole = (applied or 0) >= followed.sequence and has_all(snapshot.timeline, followed, floor)
+        is_same_store = self._store.setbacks == setbacks and (applied or 0) >= followed.sequence
+        is_whole = is_same_store and has_all(snapshot.timeline, followed, floor)
         return pa.concat_arrays(parts).unique() if is_whole else None
 
     def _followed(self, table: TableDefinition, tasks: TaskRunner) -> FollowedState:
