@@ -47,7 +47,7 @@ class Beginnings:
 
     @classmethod
     def of(cls, prefixes: EncodedKeys, names: Names) -> Beginnings:
-        """Those that are sought in an index with some names."""
+        """The beginnings that a look-up seeks, in an index whose keys have some names."""
         own = prefixes.take(np.argsort(prefixes.shards, kind="stable"))
         shards, starts = np.unique(own.shards, return_index=True)
         decide = 0 < names.prefix_width <= own.width
@@ -55,7 +55,7 @@ class Beginnings:
         return cls(own.to_bytes(), hashes, shards.tolist(), np.append(starts, len(own)))
 
     def of_shard(self, shard: int) -> Beginnings:
-        """Those that are sought in one shard."""
+        """The beginnings that are sought in one shard."""
         position = self.shards.index(shard)
         own = slice(*self.bounds[position : position + 2].tolist())
         hashes = None if self.hashes is None else self.hashes[own]

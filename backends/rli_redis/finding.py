@@ -55,7 +55,7 @@ class _Segments:
     Attributes:
         names: width and shard of each.
         keys: what each is called.
-        of_shards: shape (n,): the position of each one's shard among those that are sought.
+        of_shards: shape (n,): the position of each segment's shard among the shards that are sought.
         buckets: shape (n,): how many each is taken to have.
         sizes: shape (n,): about how many bytes a bucket of each has, if all its buckets are alike.
     """
@@ -187,7 +187,8 @@ class Finder:
             & (counts <= _BUCKETS_AT_ONCE)
         )
         large = [segments.names[each] for each in np.flatnonzero(~is_small).tolist()]
-        return list(_lots(segments if not large else segments.take(np.flatnonzero(is_small)), sought)), large
+        small = segments if not large else segments.take(np.flatnonzero(is_small))
+        return list(_lots(small, counts[is_small], sought)), large
 
     def _looking(self) -> list[Command]:
         """The commands whose answers tell whether a listing is out of date."""
@@ -247,8 +248,8 @@ class Finder:
         counts = is_same[lot.asked.segment_of].tolist()
         of_segments = lot.asked.segment_of.tolist()
         if None in buckets:
-            for bucket, has_meaning, segment in zip(buckets, counts, of_segments, strict=True):
-                if bucket is None and has_meaning:
+            for bucket, is_counted, segment in zip(buckets, counts, of_segments, strict=True):
+                if bucket is None and is_counted:
                     raise self._states.lost(*names[segment])
         both = zip(lot.asked.beginnings.tolist(), lot.asked.bucket_of.tolist(), strict=True)
         holding = {at for beginning, at in both if counts[at] and sought.content[beginning] in buckets[at]}
@@ -289,9 +290,8 @@ class Finder:
         self._note_floor(int(present["floor"].max(initial=0)))
 
 
-def _lots(segments: _Segments, sought: Beginnings) -> Iterator[_Lot]:
-    """Segments that are read together."""
-    counts = sought.most_asked(segments.of_shards, segments.buckets)
+def _lots(segments: _Segments, counts: Positions, sought: Beginnings) -> Iterator[_Lot]:
+    """Segments that are read together; ``counts`` tells how many buckets of each are asked, at most."""
     sizes = (counts * segments.sizes).tolist()
     limits = BYTES_PER_COMMAND, _SEGMENTS_AT_ONCE, _BUCKETS_AT_ONCE
     parts = zip(sizes, (segments.buckets * segments.sizes).tolist(), counts.tolist(), strict=True)

@@ -20,10 +20,12 @@ def kept_values(
     context: WriteContext, plan: MergePlan, stored: StoredRecords
 ) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
     """The stored columns of which records keep values, in batches, with the fates of their records; nothing if there are none."""
+    if not len(plan.replaced_records):
+        # Deletes alone keep no values.
+        return
     names = {*context.kept, *(context.partition_fields if pc.any(_staying(plan.rows)).as_py() else ())}
     start = 0
-    # Deletes alone keep no values.
-    if names and len(plan.replaced_records):
+    if names:
         for batch in stored.batches(pa.schema([field for field in context.schema if field.name in names])):
             yield batch, plan.fates[start : start + batch.num_rows]
             start += batch.num_rows

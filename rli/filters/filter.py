@@ -98,7 +98,7 @@ class WithValues:
 
     def filter(self, schema: pa.Schema) -> Filter | None:
         """Both as one filter; raises as ``Filter.of``."""
-        # A caller may be used to filters that are texts.
+        # Filters may be strings, so a caller may give one here.
         if not isinstance(self.where, Mapping):
             raise InvalidInputError(
                 f"columns and their values are not given as a mapping: where={self.where!r}",

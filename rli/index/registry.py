@@ -20,7 +20,7 @@ from rli.index.simple.table_index import SimpleIndex
 from rli.index.table_files.kind import BareKind
 from rli.index_urls import SCHEME_IN_METADATA_TABLE, IndexUrl
 from rli.model import LeasePlace, Scope
-from rli.store.registry import has_store
+from rli.store.registry import is_store_scheme
 from rli.urls import without_password
 from rli.view.definition import TableDefinition
 
@@ -53,7 +53,7 @@ def index_kind(url: str) -> IndexKind:
         raise SettingsError(f"the URL is not a Unicode string: index={url!r}", remedy="give another one") from None
     if scheme == "memory" and IndexUrl.parse(url).store == IN_PROCESS:
         return _IN_PROCESS
-    if scheme not in _KINDS and "/" not in url and not has_store(scheme):
+    if scheme not in _KINDS and "/" not in url and not is_store_scheme(scheme):
         kinds = ", ".join(f"{kind}:" for kind in (*_KINDS, "memory"))
         raise SettingsError(
             f"no such kind of index: index={without_password(url)}",

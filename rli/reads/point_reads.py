@@ -296,10 +296,9 @@ def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple
     if part.file_slice is not None:
         with snapshot.reader(part.file_slice) as reader:
             for found in reader.find(left, snapshot.key_columns(reader.schema), schema, finds_first=True):
-                keys, firsts = _first_of_each(left, *found)
+                keys, firsts, left = _first_of_each(left, *found)
                 positions.append(part.positions[pc.index_in(keys, value_set=part.record_keys).to_numpy()])
                 records.append(firsts)
-                left = left.filter(pc.invert(pc.is_in(left, value_set=keys)))
     if len(left):
         raise CorruptIndexError(
             f"the index places keys in a file group that does not hold them: partition={part.group.partition_path} "
@@ -309,10 +308,16 @@ def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple
     return np.concatenate(positions), pa.concat_tables(records)
 
 
-def _first_of_each(wanted: pa.Array, keys: pa.Array, records: pa.Table) -> tuple[pa.Array, pa.Table]:
-    """The first record of each wanted key, and these keys: files of other engines may hold a key more than once."""
-    firsts = pc.index_in(wanted, value_set=keys).drop_null()
-    return (keys, records) if len(firsts) == len(keys) else (keys.take(firsts), records.take(firsts))
+def _first_of_each(wanted: pa.Array, keys: pa.Array, records: pa.Table) -> tuple[pa.Array, pa.Table, pa.Array]:
+    """The wanted keys that are found, the first record of each, and the wanted keys that are left.
+
+    Files of other engines may hold a key more than once.
+    """
+    places = pc.index_in(wanted, value_set=keys)
+    firsts, left = places.drop_null(), wanted.filter(places.is_null())
+    if len(firsts) < len(keys):
+        return keys.take(firsts), records.take(firsts), left
+    return keys, records, left
 
 
 def require_time_left(index: TableIndex, deadline: float) -> None:

@@ -29,7 +29,7 @@ class MetadataChange:
         removed: partitions that were removed, with those that need them.
         listed: partitions that readers rely on now.
         dry_run: whether it only told what it would do.
-        columns: whose statistics were removed, as names for ``Table.metadata.enable``; none if they were those that it takes by default.
+        columns: the columns whose statistics were removed, as ``Table.metadata.enable`` takes them; empty if they were its default.
     """
 
     added: tuple[str, ...]

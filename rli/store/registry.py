@@ -89,8 +89,8 @@ def _install_command(point: EntryPoint) -> str:
     return f"see the documentation of {package}"
 
 
-def has_store(scheme: str) -> bool:
-    """Whether a store with a URL scheme is installed."""
+def is_store_scheme(scheme: str) -> bool:
+    """Whether a URL scheme is that of a store which is installed."""
     if scheme not in store_schemes():
         # It may have been installed since.
         store_schemes.cache_clear()

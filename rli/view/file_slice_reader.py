@@ -160,10 +160,10 @@ class FileSliceReader:
                 # To leave out what is found would take as long as to seek it again.
                 yield from self._in_one_pass(candidates, columns, schema, row_group)
                 continue
-            hashed = self._hashed_positions(candidates, columns, row_group) if is_hashed else None
-            if hashed is None:
-                hashed = self._positions(candidates, columns, row_group, finds_first=finds_first)
-            positions, found = hashed
+            places = self._hashed_positions(candidates, columns, row_group) if is_hashed else None
+            if places is None:
+                places = self._positions(candidates, columns, row_group, finds_first=finds_first)
+            positions, found = places
             if not len(found):
                 continue
             records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
@@ -241,8 +241,7 @@ class FileSliceReader:
                 positions.append(start + matches)
                 found.append(keys.take(pa.array(matches)))
             start += len(keys)
-            # A key may have been found twice.
-            if finds_first and sum(map(len, found)) >= len(record_keys) <= _distinct(found):
+            if finds_first and _has_all(found, len(record_keys)):
                 break
         if not found:
             return np.empty(0, np.intp), pa.array([], pa.string())
@@ -274,8 +273,11 @@ class FileSliceReader:
         self.close()
 
 
-def _distinct(keys: Sequence[pa.Array]) -> int:
-    return len(pa.chunked_array(keys, pa.string()).unique())
+def _has_all(found: Sequence[pa.Array], sought: int) -> bool:
+    """Whether so many distinct keys are found, of which some may be found twice."""
+    if sum(map(len, found)) < sought:
+        return False
+    return bool(pc.count_distinct(pa.chunked_array(found, pa.string())).as_py() >= sought)
 
 
 def fragment_of(storage: Storage, file_slice: FileSlice, guarantee: pc.Expression) -> Any:

@@ -66,7 +66,7 @@ def spark_session(hudi_version: str | None = None, *class_path: Path, packages: 
         packages: that are put on the class path too, fetched likewise.
     """
     prepare_workers()
-    settings = dict(_SETTINGS) if pyspark.__version__.startswith("4") else _SETTINGS | _FORKED_WORKERS
+    settings = _SETTINGS | (_FORKED_WORKERS if pyspark.__version__.startswith("3.") else {})
     class_paths = [*map(str, class_path), *(str(jar_of(package)) for package in packages)]
     if hudi_version is not None:
         settings |= HUDI_SETTINGS

@@ -250,10 +250,10 @@ class MergedReader:
         self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool = False
     ) -> Iterator[tuple[pa.Array, pa.Table]]:
         """The merged records of some distinct keys: those of the base file are read as ``FileSliceReader.find`` reads them."""
-        logs = self._logs(self._needed(schema, columns), takes_all=False)
+        needed = self._needed(schema, columns)
+        logs = self._logs(needed, takes_all=False)
         merge = Merge.of(logs, record_keys)
         if self._base is not None:
-            needed = self._needed(schema, columns)
             for keys, batch in self._base.find(record_keys, columns, needed, finds_first=finds_first):
                 kept = pa.array(merge.kept(keys, self._ordering_of(batch)))
                 self._found_repeats |= merge.has_repeats

@@ -67,7 +67,7 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
         with self._column(name, is_checked_by_use=True) as stored:
             if stored.settings.column == column and stored.is_of(snapshot.table, snapshot.schema):
                 return stored.keys_with(snapshot, values, InProcess(), most)
-            # The one that has its name now may be another.
+            # The index that has this name now may be another one.
             stored.require_present()
             return None
 
@@ -173,7 +173,7 @@ class ColumnsBeside(TableRecordIndex, IndexesColumns):
 
     @contextmanager
     def _column(self, name: str, *, is_checked_by_use: bool = False) -> Iterator[StoredColumn]:
-        """The index of a column; opened anew behind an error, because another one may have taken its place.
+        """The index of a column. Behind an error it is opened anew, because another index may have taken its place.
 
         Args:
             name: of the index.
