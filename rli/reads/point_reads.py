@@ -35,14 +35,15 @@ from rli.index.contract import IndexState, TableIndex
 from rli.index.locators import FileLocator, Locator
 from rli.locations import named_groups
 from rli.model import FileGroupId
+from rli.reads.kept_slices import SLICES
 from rli.tasks import InProcess, InThreads
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
-from rli.view.lost_files import require_files
+from rli.view.lost_files import lack_no_files, require_files
 from rli.view.scan import wanted_columns
 from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import is_whole_for
+from rli.view.time_travel import is_shown_by, is_whole_for
 
 _SAMPLE: Final = 5
 
@@ -71,10 +72,12 @@ class LocatedKeys:
     Attributes:
         snapshot: the table as of that commit.
         parts: for each file group its keys; absent keys are in none.
+        is_recalled: whether all slices are kept from an earlier look at the same state, which lacked no file.
     """
 
     snapshot: Snapshot
     parts: Sequence[KeysOfGroup]
+    is_recalled: bool = False
 
     def groups(self) -> set[FileGroupId]:
         """The file groups that hold the keys."""
@@ -145,14 +148,24 @@ def _records(
     wanted: tuple[Sequence[str] | None, object],
 ) -> pa.Table:
     """The records of the keys that are found in a state: the wanted columns of those that pass the wanted filter."""
-    deadline, second = time.monotonic() + timeout, SecondLook(table)
+    deadline, second, recalls = time.monotonic() + timeout, SecondLook(table), True
     while True:
         try:
-            located = _locate_found(table, index, find, deadline)
+            located = _locate_found(table, index, find, deadline, recalls=recalls)
+            snapshot, groups = located.snapshot, located.groups()
+            partition_paths = {group.partition_path for group in groups}
+            lacks_none = located.is_recalled or lack_no_files(snapshot, partition_paths)
+            if not lacks_none:
+                require_files(snapshot, groups)
             found = _read(located, *wanted)
-            if is_whole_for(located.snapshot, located.groups()):
+            current = Snapshot.now(snapshot.table)
+            if is_shown_by(current, snapshot, groups):
+                if lacks_none and not located.is_recalled and current.timeline == snapshot.timeline:
+                    SLICES.keep(snapshot, partition_paths)
                 return found
         except (*OVERTAKEN, CorruptIndexError) as problem:
+            # What is wrong may be lost since it was listed: the second look lists again.
+            recalls = False
             second.require_change(problem)
         require_time_left(index, deadline)
 
@@ -168,7 +181,6 @@ def _read(located: LocatedKeys, columns: Sequence[str] | None, filters: object) 
     # Each column once, and one in any case: without one, nothing would say how many records there are.
     read = dict.fromkeys([*wanted.names, *tested]) or dict.fromkeys(snapshot.schema.names[:1])
     schema = wanted_columns(snapshot.schema, list(read))
-    require_files(snapshot, located.groups())
     tasks = InThreads() if len(located.parts) > 1 else InProcess()
     found = list(tasks.run(partial(read_part, snapshot, schema), located.parts))
     if not found:
@@ -194,17 +206,23 @@ def locate(table: TableDefinition, index: TableIndex, record_keys: pa.Array, dea
 
 
 def _locate_found(
-    table: TableDefinition, index: TableIndex, find: Callable[[Snapshot], pa.Array], deadline: float
+    table: TableDefinition,
+    index: TableIndex,
+    find: Callable[[Snapshot], pa.Array],
+    deadline: float,
+    *,
+    recalls: bool = False,
 ) -> LocatedKeys:
-    """As ``locate``, of the keys that are found in that very state."""
+    """As ``locate``, of the keys that are found in that very state; ``recalls`` takes slices that this process keeps."""
     state, record_keys, found = _found(table, index, find, deadline)
     by_group = keys_by_group(found)
+    is_recalled = recalls and SLICES.recall(state.snapshot, {group.partition_path for group in by_group})
     slices = state.snapshot.slices.of_groups(by_group)
     parts = [
         KeysOfGroup(group, slices.get(group), keys, pc.index_in(keys, value_set=record_keys).to_numpy())
         for group, keys in by_group.items()
     ]
-    return LocatedKeys(state.snapshot, parts)
+    return LocatedKeys(state.snapshot, parts, is_recalled)
 
 
 def keys_by_group(locations: pa.Table) -> dict[FileGroupId, pa.Array]:

@@ -52,6 +52,13 @@ class FileSystemView(Mapping[FileGroupId, FileSlice]):
         self._list({group.partition_path for group in groups})
         return {group: self._found[group] for group in groups if group in self._found}
 
+    def take(self, partition_path: str, slices: Mapping[FileGroupId, FileSlice]) -> None:
+        """Take the live slices of a partition from a caller that knows them, instead of listing it."""
+        if self._is_whole or partition_path in self._listed:
+            return
+        self._found.update(slices)
+        self._listed.add(partition_path)
+
     def all_versions(self, partition_paths: Collection[str] | None = None) -> list[FileSlice]:
         """The slices that are stored at this moment: live, superseded, replaced, and those that no commit shows.
 

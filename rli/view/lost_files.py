@@ -79,6 +79,17 @@ def require_files(
         _claim(snapshot, lost_files(snapshot, partition_paths), groups)
 
 
+def lack_no_files(snapshot: Snapshot, partition_paths: Collection[str]) -> bool:
+    """Whether no file of some partitions is lost, as far as ``require_files`` would tell; no error, and no second look.
+
+    Raises:
+        CorruptTableError: a commit cannot be read.
+        InstantNotFoundError: a commit was undone or archived meanwhile.
+    """
+    sums = recorded_sums(snapshot)
+    return not _lost_of_last(snapshot, partition_paths) if sums is None else _agrees(snapshot, sums, partition_paths)
+
+
 def require_all_files(snapshot: Snapshot) -> None:
     """Pass a state of the table if no file is lost that a commit of the active timeline has written, of any engine.
 

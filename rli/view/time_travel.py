@@ -169,10 +169,14 @@ def is_whole_for(snapshot: Snapshot, groups: Collection[FileGroupId] | None = No
         snapshot: the state; the file groups have been listed, and may have been read.
         groups: the file groups; None for all.
     """
-    current = Snapshot.now(snapshot.table)
-    if current.timeline == snapshot.timeline:
+    return is_shown_by(Snapshot.now(snapshot.table), snapshot, groups)
+
+
+def is_shown_by(current: Snapshot, earlier: Snapshot, groups: Collection[FileGroupId] | None = None) -> bool:
+    """As ``is_whole_for`` of an earlier state, told by one that was loaded behind the reading."""
+    if current.timeline == earlier.timeline:
         return True
-    return missing_group(current, snapshot, groups) is None and _still_holds(current, snapshot)
+    return missing_group(current, earlier, groups) is None and _still_holds(current, earlier)
 
 
 def missing_group(

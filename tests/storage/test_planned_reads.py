@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -63,3 +64,23 @@ def test_bloom_index_takes_few_requests(object_store: ObjectStore) -> None:
         table.upsert(records(*((f"k{n}", f"city {n}", n, 1.0) for n in range(files))))
     of_footers, of_metadata = requests_of_lookup([]), requests_of_lookup(metadata)
     assert of_metadata <= of_footers / 3, (of_metadata, of_footers)
+
+
+@pytest.mark.slow
+def test_point_reads_list_no_files(object_store: ObjectStore, tmp_path: Path) -> None:
+    with create_table(
+        f"s3://{object_store.new_bucket()}/t",
+        record_key="id",
+        index=f"lmdb://{tmp_path}/index",
+        storage_options=object_store.options,
+        target_file_size=1024,
+        small_file_size=0,
+        maintenance=False,
+    ) as table:
+        table.upsert(records(*((f"k{number}", "x", number, 1.0) for number in range(100))))
+        assert len(table.scan().files()) > 1
+        for is_known in (False, True):
+            before = len(object_store.requests())
+            assert table.get(["k7"])["ts"].to_pylist() == [7]
+            listings = [sent for sent in object_store.requests()[before:] if "list-type" in sent]
+            assert all(".hoodie" in sent for sent in listings) is is_known, listings

@@ -24,6 +24,7 @@ from rli import (
 from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
 from rli.locations import LocationUpdate
+from rli.storage import Storage, StoredFile
 from rli.table.table import opened_table
 from rli.view.file_system_view import FileSystemView
 from tests.support.indexes import record_index
@@ -295,3 +296,35 @@ def test_missing_or_damaged_file_is_named(filled: Table) -> None:
     with pytest.raises(CorruptTableError, match=Path(file).name):
         filled.get(["k07"])
     assert filled.get(["k00"]).num_rows == 1
+
+
+def test_known_partition_is_not_listed_again(trips: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    trips.upsert(records(*((f"k{number}", "x", 1, 1.0) for number in range(9))))
+    listed, list_files = list[str](), Storage.list_files
+
+    def noting(storage: Storage, path: str = "", *, recursive: bool = False) -> list[StoredFile]:
+        listed.append(path)
+        return list_files(storage, path, recursive=recursive)
+
+    monkeypatch.setattr(Storage, "list_files", noting)
+    for version in (1, 2):
+        assert [trips.get([f"k{number}"])["ts"].to_pylist() for number in range(9)] == [[version]] * 9
+        assert open_table(trips.location).get(["k7"])["ts"].to_pylist() == [version]
+        assert listed.count("x") == 1
+        open_table(trips.location).upsert(records(*((f"k{number}", "x", 2, 2.0) for number in range(9))))
+        listed.clear()
+
+
+@pytest.mark.invariant("P41")
+def test_file_lost_after_get_is_named(trips: Table, tmp_path: Path) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+    trips.upsert(records(("a", "x", 2, 2.0)))
+    assert trips.get(["a", "b"])["ts"].to_pylist() == [2, 1]
+    [lost] = (Path(file) for file in trips.scan(filters="city = 'x'").files())
+    saved = lost.rename(tmp_path / "saved")
+    for table in (trips, open_table(trips.location)):
+        with pytest.raises(CorruptTableError, match=f"missing: file=x/{lost.name} .*restore it from a backup"):
+            table.get(["a"])
+        assert table.get(["b"])["ts"].to_pylist() == [1]
+    saved.rename(lost)
+    assert trips.get(["a"])["ts"].to_pylist() == [2]
