@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rli.store import Store, with_option, without_option
 from rli_hbase.control import ControlRecords
 from rli_hbase.lifecycle import drop_generation
 from rli_hbase.table import IndexTable
 from rli_hbase.url import HbaseSettings
+
+_PREFIX_WIDTH: Final = 8
+"""Of indexes beside the index: the keys of a value begin with eight bytes of its hash."""
 
 
 class ControlledStore(Store):
@@ -41,7 +44,8 @@ class ControlledStore(Store):
     def url_beside(self, name: str) -> str:
         # Entries of other keys than Hudi's are in the schema of rli.
         settings = HbaseSettings.from_url(self._url)
-        return with_option(without_option(self._url, "schema"), "table", f"{settings.table}.{name}")
+        beside = with_option(without_option(self._url, "schema"), "table", f"{settings.table}.{name}")
+        return with_option(beside, "prefix", str(_PREFIX_WIDTH))
 
     def read_control(self, name: str) -> bytes | None:
         value = self._control.read(name)

@@ -1,4 +1,4 @@
-"""What both kinds of rows with entries have in common.
+"""What all kinds of rows with entries have in common.
 
 HBase itself decides which of two entries is newer: a cell's timestamp is the commit sequence. So nothing is compared
 here.
@@ -38,6 +38,10 @@ class EntryRows(ABC):
     @abstractmethod
     def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
         """Shard, key and cell of all entries in rows from ``start`` to before ``stop``; at most so many at once."""
+
+    @abstractmethod
+    def find(self, prefixes: EncodedKeys) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+        """Shard, key and cell of all entries whose keys begin with one of some prefixes, page by page."""
 
     @property
     @abstractmethod

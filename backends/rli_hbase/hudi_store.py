@@ -108,9 +108,9 @@ def open_hudi_store(url: str, settings: HbaseSettings, *, create: bool) -> HudiS
     try:
         if create:
             find_or_make_table(data)
-            generation = find_or_make_generation(control, VERSION_BESIDE_HUDI)
+            generation = find_or_make_generation(control, [VERSION_BESIDE_HUDI])
         else:
-            generation = find_generation(control, VERSION_BESIDE_HUDI)
+            generation = find_generation(control, [VERSION_BESIDE_HUDI])
             require_hudi_table(data)
         data.call(lambda thrift: require_lasting(data, [FAMILY], thrift))
         made_at = time_of_generation(control)

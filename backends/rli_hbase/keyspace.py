@@ -1,11 +1,12 @@
-"""Names of rows and columns in the table of an index, version 1.
+"""Names of rows and columns in the table of an index, versions 1 and 2.
 
 ================================== ============== =================================================================
 row                                column         cell
 ================================== ============== =================================================================
 shard, encoded key                 e:stamp        entry; the cell's timestamp is its commit sequence
 shard, digest of the encoded key   l:stamp, key   the same, for keys that are too wide for a row key
-ff ff                              c:g            generation: version byte, 16 random bytes; makes the table an index
+ff ff                              c:g            generation: version byte, 16 random bytes; makes the table an index. In version
+                                                  2, a byte follows: the prefix width
 ff ff, ``r``, name                 c:stamp        control record (``rli_hbase.control_record``)
 ff ff, ``p``, token, number        c:stamp        a piece of a control record that is too large for a cell
 ff ff, ``t``                       c:stamp        when the next operation is due (``rli_hbase.ceiling``)
@@ -16,6 +17,15 @@ column's name, so keys with one digest are two cells of one row. The stamp is th
 a process writes that still believes in a dropped index is never read by the one that took its name. Entries and
 control records are in families, that is files, of their own, so it does not matter that the last shard shares its
 prefix with the control rows.
+
+In version 2, keys that begin alike share a row, so that they are found together (``rli_hbase.prefix_rows``):
+
+================================== ============== =================================================================
+row                                column         cell
+================================== ============== =================================================================
+shard, first bytes of the key      e:stamp, rest  entry; a key has as many first bytes as the prefix width says
+shard, first bytes of the key      l:stamp, rest  the same, of the keys that are a sample (``is_sampled``)
+================================== ============== =================================================================
 """
 
 from __future__ import annotations
@@ -23,6 +33,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
+from zlib import crc32
 
 import numpy as np
 
@@ -30,8 +41,21 @@ from rli.store import EncodedKeys
 
 VERSION: Final = 1
 
+VERSION_BY_PREFIX: Final = 2
+"""Of an index whose keys are found by how they begin."""
+
 VERSION_BESIDE_HUDI: Final = ord("h")
 """Of a table in which only the third family is used, beside one in Hudi's schema."""
+
+OWN_VERSIONS: Final = (VERSION, VERSION_BY_PREFIX)
+"""Of tables in the schema of rli."""
+
+MAX_PREFIX_WIDTH: Final = 255
+SAMPLED: Final = 256
+"""One key in so many is in the sample."""
+
+RANDOM_BYTES: Final = 16
+"""Of a generation."""
 
 ENTRIES: Final = b"e"
 LONG: Final = b"l"
@@ -75,6 +99,16 @@ class Columns:
         return cls(ENTRIES + b":" + stamp, CONTROL + b":" + stamp, LONG + b":" + stamp)
 
 
+def prefix_width_of(generation: bytes) -> int:
+    """By how many first bytes the keys of the index with this generation are found; 0 for whole keys alone."""
+    return generation[1 + RANDOM_BYTES] if generation[0] == VERSION_BY_PREFIX else 0
+
+
+def is_sampled(rest: bytes) -> bool:
+    """Whether a key whose bytes behind the first ones are these is in the sample. That never changes: an entry has one place."""
+    return crc32(rest) % SAMPLED == 0
+
+
 def shard_row(shard: int) -> bytes:
     """What the rows of a shard begin with."""
     return shard.to_bytes(SHARD_WIDTH, "big")
@@ -115,6 +149,12 @@ def name_of_record(row: bytes) -> str:
 def piece_row(token: bytes, number: int) -> bytes:
     """The row of one piece of the value that a token names."""
     return _PIECE_PREFIX + token + number.to_bytes(4, "big")
+
+
+def behind(prefix: bytes) -> bytes | None:
+    """The first row behind all that begin with a prefix; None if there is no greater row."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
 def successor(prefix: bytes) -> bytes:

@@ -9,6 +9,7 @@ is right if the generation is still the same afterwards; and what was written un
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any, Final
 
 from rli.errors import IndexMismatchError, IndexNotFoundError, StoreUnavailableError
@@ -19,16 +20,22 @@ from rli_hbase.errors import (
     is_table_missing,
     is_table_not_enabled,
 )
-from rli_hbase.keyspace import FAMILIES, GENERATION_COLUMN, GENERATION_ROW, VERSION
+from rli_hbase.keyspace import (
+    FAMILIES,
+    GENERATION_COLUMN,
+    GENERATION_ROW,
+    OWN_VERSIONS,
+    RANDOM_BYTES,
+    VERSION_BY_PREFIX,
+)
 from rli_hbase.table_making import create_table, require_lasting
 from rli_hbase.thrift import HbaseError, Mutation
 
 _DROPPED: Final = b"\0dropped"
-_RANDOM_BYTES: Final = 16
 
 
-def find_generation(client: Client, version: int = VERSION) -> bytes:
-    """The generation of the index, of a version of the format, in the client's table.
+def find_generation(client: Client, versions: Sequence[int] = OWN_VERSIONS) -> bytes:
+    """The generation of the index, of some versions of the format, in the client's table.
 
     Raises:
         SettingsError: the table's cells expire.
@@ -41,25 +48,32 @@ def find_generation(client: Client, version: int = VERSION) -> bytes:
             f"there is no index in this table: store={client.settings.location}", remedy="create it first"
         )
     client.call(lambda thrift: require_lasting(client, FAMILIES, thrift))
-    return _checked(client, generation, version)
+    return _checked(client, generation, versions)
 
 
-def find_or_make_generation(client: Client, version: int = VERSION) -> bytes:
+def find_or_make_generation(client: Client, versions: Sequence[int] = OWN_VERSIONS, prefix_width: int = 0) -> bytes:
     """The same, but makes an index where there is none, in an empty table or one that was made beforehand.
+
+    Args:
+        client: of the table.
+        versions: of the format; a new index gets the first one, unless it has a prefix width.
+        prefix_width: by how many first bytes the keys of a new index are found; 0 for whole keys alone.
 
     Raises:
         SettingsError: the table is one of something else, or its cells expire.
         IndexMismatchError: the index has a format that this version does not know.
         StoreUnavailableError: HBase does not answer, or does not let us make the table.
     """
+    begin = bytes([VERSION_BY_PREFIX if prefix_width else versions[0]])
+    made = begin + secrets.token_bytes(RANDOM_BYTES) + (bytes([prefix_width]) if prefix_width else b"")
     try:
-        return client.call(lambda thrift: _make(client, version, thrift))
+        return client.call(lambda thrift: _make(client, versions, made, thrift))
     except StoreUnavailableError as error:
         if not isinstance(error.__cause__, DropUnderWayError):
             raise
     # The process that began the drop has not ended it in all that time, so it died.
     client.call(lambda thrift: _remove_table(client, thrift))
-    return client.call(lambda thrift: _make(client, version, thrift))
+    return client.call(lambda thrift: _make(client, versions, made, thrift))
 
 
 def time_of_generation(client: Client) -> int:
@@ -103,7 +117,7 @@ def _swap(client: Client, thrift: Any, before: bytes | None, after: bytes) -> No
     thrift.checkAndPut(client.table, GENERATION_ROW, GENERATION_COLUMN, before, change, {})
 
 
-def _make(client: Client, version: int, thrift: Any) -> bytes:
+def _make(client: Client, versions: Sequence[int], made: bytes, thrift: Any) -> bytes:
     try:
         generation = _read(client, thrift)
     except HbaseError as error:
@@ -113,11 +127,11 @@ def _make(client: Client, version: int, thrift: Any) -> bytes:
         raise NotThereYetError from error
     require_lasting(client, FAMILIES, thrift)
     if generation is None:
-        _swap(client, thrift, None, bytes([version]) + secrets.token_bytes(_RANDOM_BYTES))
+        _swap(client, thrift, None, made)
         raise NotThereYetError
     if generation == _DROPPED:
         raise DropUnderWayError
-    return _checked(client, generation, version)
+    return _checked(client, generation, versions)
 
 
 def _remove_table(client: Client, thrift: Any) -> None:
@@ -139,11 +153,12 @@ def _remove_table(client: Client, thrift: Any) -> None:
             raise
 
 
-def _checked(client: Client, generation: bytes, version: int) -> bytes:
-    if generation[0] != version:
+def _checked(client: Client, generation: bytes, versions: Sequence[int]) -> bytes:
+    if generation[0] not in versions:
+        known = ", ".join(map(str, versions))
         raise IndexMismatchError(
             f"the index has a format of another version: store={client.settings.location} version={generation[0]} "
-            f"known={version}",
+            f"known={known}",
             remedy="open it with the version of rli that made it",
         )
     return generation

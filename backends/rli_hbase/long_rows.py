@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
 from rli.store import EncodedKeys, Entries
 from rli_hbase.entries import EntryRows, from_cells
-from rli_hbase.keyspace import LONG, SHARD_WIDTH, long_rows
+from rli_hbase.keyspace import LONG, SHARD_WIDTH, end_of_shard, long_rows, shard_row
 from rli_hbase.thrift import BatchMutation, Mutation
 
 _ROWS_PER_REQUEST: Final = 16
@@ -45,9 +47,14 @@ class LongRows(EntryRows):
             for first in range(0, len(found), batch_size):
                 yield found[first : first + batch_size]
 
-    def are_there(self) -> bool:
-        """Whether there is an entry."""
-        return next(self.scan(b"", None, self.batch), None) is not None
+    def find(self, prefixes: EncodedKeys) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+        # Rows are in the order of digests. Most indexes have none: one look instead of one for each shard.
+        if next(self.scan(b"", None, self.batch), None) is None:
+            return
+        for shard in np.unique(prefixes.shards).tolist():
+            sought = tuple(prefixes.take(prefixes.shards == shard).to_bytes())
+            for found in self.scan(shard_row(shard), end_of_shard(shard), self._table.client.settings.batch):
+                yield [item for item in found if item[1].startswith(sought)]
 
     def _columns(self, keys: EncodedKeys) -> list[bytes]:
         prefix = self._table.columns.long_prefix

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from rli_hbase.ceiling import Ceiling
 from rli_hbase.client import Client
-from rli_hbase.scanning import read_pages
+from rli_hbase.scanning import PIECES, read_pages, read_wide_pages
 from rli_hbase.thrift import BatchMutation
 
 T = TypeVar("T")
@@ -56,7 +56,13 @@ class Rows:
 
     def pages(self, columns: Sequence[bytes], start: bytes, stop: bytes | None, limit: int) -> Iterator[list[Any]]:
         """All rows from ``start`` to before ``stop`` that have a cell in the columns or families."""
-        pages = read_pages(self.client, columns, start, stop, limit)
+        yield from self._in_turn(read_pages(self.client, columns, start, stop, limit), limit)
+
+    def wide_pages(self, family: bytes, start: bytes, stop: bytes | None) -> Iterator[list[Any]]:
+        """The same of a family, where a row may have any number of cells: each is given in pieces."""
+        yield from self._in_turn(read_wide_pages(self.client, family, start, stop), PIECES)
+
+    def _in_turn(self, pages: Iterator[list[Any]], limit: int) -> Iterator[list[Any]]:
         self._wait_for_turn(limit)
         for page in pages:
             yield page

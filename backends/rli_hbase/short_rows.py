@@ -8,7 +8,7 @@ from typing import Final
 from rli.store import EncodedKeys, Entries
 from rli_hbase.dense_reads import read_sorted
 from rli_hbase.entries import EntryRows, from_cells
-from rli_hbase.keyspace import SHARD_WIDTH, short_rows
+from rli_hbase.keyspace import SHARD_WIDTH, behind, short_rows
 from rli_hbase.rows import side_by_side
 from rli_hbase.thrift import BatchMutation, Mutation
 
@@ -32,7 +32,6 @@ class ShortRows(EntryRows):
         return from_cells(map(cells.get, rows))
 
     def find(self, prefixes: EncodedKeys) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
-        """Shard, key and cell of all entries whose keys begin with one of some prefixes, page by page."""
         rows = short_rows(prefixes)
         for start in range(0, len(rows), _SOUGHT_TOGETHER):
             for first, others in side_by_side(self._first_page, rows[start : start + _SOUGHT_TOGETHER]):
@@ -42,7 +41,7 @@ class ShortRows(EntryRows):
     def _first_page(
         self, row: bytes
     ) -> tuple[list[tuple[bytes, bytes, bytes]], Iterator[list[tuple[bytes, bytes, bytes]]]]:
-        pages = self.scan(row, _behind(row), self.batch)
+        pages = self.scan(row, behind(row), self.batch)
         return next(pages, []), pages
 
     def mutations(self, keys: EncodedKeys, cells: list[bytes]) -> list[BatchMutation]:
@@ -56,9 +55,3 @@ class ShortRows(EntryRows):
         column = self._table.columns.entry
         for page in self._table.rows.pages([column], start, stop, min(batch_size, self.batch)):
             yield [(row.row[:SHARD_WIDTH], row.row[SHARD_WIDTH:], row.columns[column].value) for row in page]
-
-
-def _behind(prefix: bytes) -> bytes | None:
-    """The first row behind all that begin with a prefix; None if there is no greater row."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

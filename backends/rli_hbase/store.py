@@ -7,15 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from rli.store import ABSENT, EncodedKeys, Entries, Finding, StoreStats, is_live, keys_that_begin
+from rli.store import ABSENT, EncodedKeys, Entries, Finding, StoreStats, is_live
 from rli_hbase.client import Client
 from rli_hbase.controlled_store import ControlledStore
 from rli_hbase.entries import EntryRows, from_cells, to_batches
 from rli_hbase.health import table_health
 from rli_hbase.hudi_store import HudiStore, open_hudi_store
-from rli_hbase.keyspace import MAX_SHORT_WIDTH, end_of_shard, shard_row
+from rli_hbase.keyspace import MAX_SHORT_WIDTH, end_of_shard, prefix_width_of, shard_row
 from rli_hbase.lifecycle import find_generation, find_or_make_generation
 from rli_hbase.long_rows import LongRows
+from rli_hbase.prefix_rows import PrefixRows
 from rli_hbase.short_rows import ShortRows
 from rli_hbase.table import IndexTable
 from rli_hbase.url import HbaseSettings
@@ -34,8 +35,10 @@ class HbaseStore(ControlledStore):
     def __init__(self, url: str, client: Client, generation: bytes) -> None:
         super().__init__(url, IndexTable(client, generation))
         self._client = client
-        self._short = ShortRows(self._table)
-        self._long = LongRows(self._table)
+        width = prefix_width_of(generation)
+        self._kinds: tuple[EntryRows, ...] = (
+            (PrefixRows(self._table, width),) if width else (ShortRows(self._table), LongRows(self._table))
+        )
 
     def get(self, keys: EncodedKeys) -> Entries:
         entries = self._rows(keys).get(keys) if len(keys) else np.full(0, ABSENT, dtype=np.uint64)
@@ -52,27 +55,21 @@ class HbaseStore(ControlledStore):
         self._table.require_present()
 
     def scan(self, shard: int, batch_size: int) -> Iterator[tuple[EncodedKeys, Entries]]:
-        for rows in (self._short, self._long):
+        for rows in self._kinds:
             for found in rows.scan(shard_row(shard), end_of_shard(shard), batch_size):
                 yield from to_batches(found)
         self._table.require_present()
 
     def find(self, prefixes: EncodedKeys, applied: int = 0) -> Iterator[tuple[EncodedKeys, Entries]]:  # noqa: ARG002
-        for items in self._short.find(prefixes):
-            yield from to_batches(items)
-        # The rows of long keys are in the order of digests. Most indexes have none: one look instead of one for each shard.
-        for shard in np.unique(prefixes.shards).tolist() if self._long.are_there() else ():
-            sought = prefixes.keys[prefixes.shards == shard]
-            for found in self._long.scan(shard_row(shard), end_of_shard(shard), self._client.settings.batch):
-                for keys, entries in to_batches(found):
-                    chosen = keys_that_begin(keys, sought)
-                    yield keys.take(chosen), entries[chosen]
+        for rows in self._kinds:
+            for found in rows.find(prefixes):
+                yield from to_batches(found)
         self._table.require_present()
 
     def stats(self) -> StoreStats:
         """Count what is stored by reading all of it; HBase does not tell its size through Thrift."""
         kept = live = 0
-        for rows in (self._short, self._long):
+        for rows in self._kinds:
             for found in rows.scan(b"", None, self._client.settings.batch):
                 entries = from_cells(cell for _, _, cell in found)
                 kept += len(entries)
@@ -84,7 +81,7 @@ class HbaseStore(ControlledStore):
         return table_health(self._client, self.preferred_shards)
 
     def _rows(self, keys: EncodedKeys) -> EntryRows:
-        return self._short if keys.width <= MAX_SHORT_WIDTH else self._long
+        return self._kinds[0 if keys.width <= MAX_SHORT_WIDTH else -1]
 
     def __reduce__(self) -> tuple[object, ...]:
         return _copy, (self._url, self._table.generation)
@@ -104,7 +101,9 @@ def open_hbase_store(url: str, *, create: bool) -> HbaseStore | HudiStore:
         return open_hudi_store(url, settings, create=create)
     client = Client(settings)
     try:
-        generation = find_or_make_generation(client) if create else find_generation(client)
+        generation = (
+            find_or_make_generation(client, prefix_width=settings.prefix) if create else find_generation(client)
+        )
     except BaseException:
         client.close()
         raise

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from rli.errors import SettingsError
 from rli.store import DEFAULT_DEADLINE_SECONDS, StoredSettings, without_password
+from rli_hbase.keyspace import MAX_PREFIX_WIDTH
 
 _FORM: Final = "hbase://host:port/?table=name"
 _DEFAULT_PORT: Final = 9090
@@ -34,6 +35,7 @@ class HbaseSettings(StoredSettings):
         timeout: seconds that a call may take, all attempts together.
         batch: rows that one request reads or writes at most.
         ops_per_second: ceiling on the rows that all processes together read and write in a second; None: no ceiling.
+        prefix: when the index is made: by how many first bytes of its keys they are found; 0 for whole keys alone.
         schema_: ``rli``, or ``hudi`` for a table that is also the HBase index of Apache Hudi's own writers.
     """
 
@@ -44,6 +46,7 @@ class HbaseSettings(StoredSettings):
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_DEADLINE_SECONDS
     batch: Annotated[int, Field(ge=1, le=100_000)] = 1000
     ops_per_second: Annotated[int, Field(ge=1)] | None = None
+    prefix: Annotated[int, Field(ge=0, le=MAX_PREFIX_WIDTH)] = 0
     schema_: Annotated[Literal["rli", "hudi"], Field(alias="schema")] = "rli"
 
     @property

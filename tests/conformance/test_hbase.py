@@ -40,6 +40,13 @@ class TestHbaseStore(StoreConformance):
         return f"hbase://{self.service.host}:{self.service.ports[HBASE_PORT]}/?table=t_{uuid4().hex}"
 
 
+class TestStoreOfColumn(TestHbaseStore):
+    """Its keys are found by how they begin."""
+
+    def make_url(self, tmp_path: Path) -> str:
+        return f"{super().make_url(tmp_path)}&prefix=8"
+
+
 class TestHbaseStoreInHudisSchema(TestHbaseStore):
     """What differs is the schema's: a deleted key has no row, a row key has a length, and a number needs a commit."""
 
