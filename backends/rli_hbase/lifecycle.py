@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rli.errors import IndexMismatchError, IndexNotFoundError, StoreUnavailableError
+from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, StoreUnavailableError
 from rli_hbase.client import Client
 from rli_hbase.errors import (
     DropUnderWayError,
@@ -41,6 +41,7 @@ def find_generation(client: Client, versions: Sequence[int] = OWN_VERSIONS) -> b
         SettingsError: the table's cells expire.
         IndexNotFoundError: there is no index.
         IndexMismatchError: it has a format that this version does not know.
+        CorruptIndexError: its header is damaged.
     """
     generation = client.call(lambda thrift: _read(client, thrift))
     if generation is None or generation == _DROPPED:
@@ -62,6 +63,7 @@ def find_or_make_generation(client: Client, versions: Sequence[int] = OWN_VERSIO
     Raises:
         SettingsError: the table is one of something else, or its cells expire.
         IndexMismatchError: the index has a format that this version does not know.
+        CorruptIndexError: its header is damaged.
         StoreUnavailableError: HBase does not answer, or does not let us make the table.
     """
     begin = bytes([VERSION_BY_PREFIX if prefix_width else versions[0]])
@@ -160,6 +162,11 @@ def _checked(client: Client, generation: bytes, versions: Sequence[int]) -> byte
             f"the index has a format of another version: store={client.settings.location} version={generation[0]} "
             f"known={known}",
             remedy="open it with the version of rli that made it",
+        )
+    if generation[0] == VERSION_BY_PREFIX and not (len(generation) == 2 + RANDOM_BYTES and generation[-1]):
+        raise CorruptIndexError(
+            f"the header of the index is damaged: store={client.settings.location} bytes={len(generation)}",
+            remedy="drop the index and make it again",
         )
     return generation
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from zlib import crc32
 
 import happybase
 import pytest
 
-from rli.errors import IndexMismatchError, IndexNotFoundError, SettingsError, StoreUnavailableError
+from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, SettingsError, StoreUnavailableError
 from rli.findings import Verdict
 from rli.store.contract import Store
 from rli.store.registry import open_store
@@ -139,11 +140,37 @@ def test_foreign_table_is_refused(hbase: Service, table: str, raw: happybase.Con
 
 def test_layout_of_other_version_is_refused(hbase: Service, table: str, raw: happybase.Connection) -> None:
     open_store(hbase_url(hbase, table), create=True).close()
-    raw.table(table).put(b"\xff\xff", {b"c:g": b"\x02" + bytes(16)})
+    raw.table(table).put(b"\xff\xff", {b"c:g": b"\x03" + bytes(16)})
     for create in (False, True):
-        with pytest.raises(IndexMismatchError, match="version=2"):
+        with pytest.raises(IndexMismatchError, match="version=3"):
             open_store(hbase_url(hbase, table), create=create)
+    for damaged in (b"", b"\0", b"\x08\x08"):
+        raw.table(table).put(b"\xff\xff", {b"c:g": b"\x02" + bytes(16) + damaged})
+        with pytest.raises(CorruptIndexError, match="header of the index is damaged"):
+            open_store(hbase_url(hbase, table), create=True)
     raw.delete_table(table, disable=True)
+
+
+def test_stored_bytes_match_version_2(hbase: Service, table: str, raw: happybase.Connection) -> None:
+    """Of the keys of one value, most are in one family, and those whose rest has a CRC-32 that 256 divides in the other."""
+    rests = [b"%05d" % number for number in range(400)]
+    with open_store(hbase_url(hbase, table, prefix=8), create=True) as store:
+        store.put(key_batch([b"8 bytes!" + rest for rest in rests], 0x1234), entries_of(7, range(400)))
+        store.put(key_batch([b"short"], 1), entries_of(7, [5]))
+    rows = dict(raw.table(table).scan(include_timestamp=True))
+    generation = rows.pop(b"\xff\xff")[b"c:g"][0]
+    assert (generation[0], len(generation), generation[17]) == (2, 18, 8)
+    families = {rest: b"l:" if crc32(rest) % 256 == 0 else b"e:" for rest in rests}
+    assert set(families.values()) == {b"e:", b"l:"}
+    stamp = generation[1:5]
+    assert rows == {
+        # The CRC-32 of nothing is 0, so keys that are no longer than the prefix are in the sample.
+        b"\0\1short": {b"l:" + stamp: (b"\0\0\0\x07\0\0\0\x05", 7)},
+        b"\x12\x348 bytes!": {
+            families[rest] + stamp + rest: (bytes.fromhex(f"{7:08x}{number:08x}"), 7)
+            for number, rest in enumerate(rests)
+        },
+    }
 
 
 def test_stored_bytes_match_version_1(hbase: Service, table: str, raw: happybase.Connection) -> None:

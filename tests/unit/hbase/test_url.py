@@ -42,7 +42,10 @@ def test_hudi_schema_adds_control_table() -> None:
         ("hbase://user:secret@h/?table=t", "^(?!.*secret).*names a user"),
         ("hbase://h", "names no table"),
         ("hbase://h/?batch=5", "names no table"),
-        ("hbase://h/?table=t&tabel=u", "option=tabel .*known options: batch, ops_per_second, protocol, schema, table"),
+        (
+            "hbase://h/?table=t&tabel=u",
+            "option=tabel .*known options: batch, ops_per_second, prefix, protocol, schema, table",
+        ),
         ("hbase://h/?table=t&servers=x", "option=servers"),
         ("hbase://h/?table=t&table=u", "given twice: option=table"),
         ("hbase://h/?table", "not name=value pairs"),
