@@ -29,7 +29,7 @@ _ENGINES: Final = {
     "Paimon 0.9.0": ("INSERT", "INSERT with deletion vectors"),
 }
 
-_HEAPS: Final = {OURS: "4g", "Hudi 1.2.0": "8g", "Delta Lake 3.3.2": "4g", "Iceberg 1.10.0": "4g", "Paimon 0.9.0": "4g"}
+HEAPS: Final = {OURS: "4g", "Hudi 1.2.0": "8g", "Delta Lake 3.3.2": "4g", "Iceberg 1.10.0": "4g", "Paimon 0.9.0": "4g"}
 """With 4 GiB, the load of 20 million rows fails in Hudi."""
 
 _OPTIONS: Final = {"Hudi 1.2.0": {"hoodie.metadata.record.index.min.filegroup.count": "20"}}
@@ -74,8 +74,8 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     first, smaller, larger = (
         make_workload(folder, f"rows-{count}", count, 1) for count in (rows // 100, rows // 10, rows)
     )
-    with competing(folder, products, _HEAPS) as made:
-        competitors = _with_options(made)
+    with competing(folder, products, HEAPS) as made:
+        competitors = with_options(made)
         warm_up(first, competitors)
         few = [competitor.with_another_table("smaller") for competitor in competitors]
         play(smaller, few, 0, 1, loads=3)
@@ -112,12 +112,13 @@ def _alone(folder: Path, name: str, product: Product) -> Iterator[list[Competito
         yield []
         return
     folder.mkdir()
-    with competing(folder, {name: replace(product, engines=chosen)}, _HEAPS) as made:
-        yield _with_options(made)
+    with competing(folder, {name: replace(product, engines=chosen)}, HEAPS) as made:
+        yield with_options(made)
     rmtree(folder)
 
 
-def _with_options(competitors: Sequence[Competitor]) -> list[Competitor]:
+def with_options(competitors: Sequence[Competitor]) -> list[Competitor]:
+    """The same competitors, with the options that large tables need."""
     return [replace(one, options={**one.options, **_OPTIONS.get(one.product, {})}) for one in competitors]
 
 

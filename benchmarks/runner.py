@@ -56,7 +56,7 @@ NAMES: Final = (
 )
 """Each is a module of this package with ``run(folder, *, quick)``."""
 
-LARGE: Final = ("large_tables",)
+LARGE: Final = ("large_tables", "merge_on_read")
 """The same, of real size: they run only where they are asked for."""
 
 

@@ -59,10 +59,14 @@ class Competitor:
             self.seconds[TAG][number] = tagged_after
         self.expected = batch.after
 
+    def delete(self, number: int, batch: Batch) -> None:
+        """Delete the records that a batch deletes behind its upserts."""
+        self.seconds[DELETE][number] = self._order("delete", source=str(batch.deletes))
+
     def play(self, number: int, batch: Batch) -> None:
         """Upsert, delete from and look up in the table."""
         self.upsert(number, batch)
-        self.seconds[DELETE][number] = self._order("delete", source=str(batch.deletes))
+        self.delete(number, batch)
         self.seconds[LOOK_UP][number], found = self._order("look_up", keys=list(batch.looked_up))
         self.missed += max(0, batch.known - found)
 

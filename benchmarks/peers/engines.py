@@ -14,7 +14,7 @@ from pyspark.sql import functions as sql
 
 import rli
 import rli_spark
-from rli import Step
+from rli import Step, TableType
 
 KEY, PARTITION, ORDERING = "id", "part", "ts"
 
@@ -66,12 +66,15 @@ class Engine(ABC):
 
 
 LMDB: Final = "LMDB"
+LMDB_MERGE_ON_READ: Final = f"{LMDB} merge-on-read"
+"""The same index, of a table whose updates go to log files."""
 REDIS: Final = "Redis"
 SERVER: Final = "server"
 """The option that tells where Redis is."""
 
 RLI_INDEXES: Final[Mapping[str, str]] = {
     LMDB: "lmdb://{folder}-index",
+    LMDB_MERGE_ON_READ: "lmdb://{folder}-index",
     REDIS: "redis://{server}/0?name={folder.name}",
     "simple": "simple:",
     "global-simple": "global-simple:",
@@ -106,6 +109,7 @@ class Rli(Engine):
             ordering=ORDERING,
             index=url,
             metadata=METADATA.get(self.name, "none"),
+            table_type=TableType.MERGE_ON_READ if self.name == LMDB_MERGE_ON_READ else TableType.COPY_ON_WRITE,
         ).close()
         self.upsert(rows)
 

@@ -94,6 +94,7 @@ def make_workload(
     updated_shares: Sequence[float] = (UPDATED,),
     moved_share: float = MOVED,
     deleted_share: float = DELETED,
+    inserts: bool = True,
 ) -> Workload:
     """Write the files of a workload; the same in every run.
 
@@ -102,9 +103,10 @@ def make_workload(
         name: of the workload, with which the files' names begin.
         rows: of the load.
         batches: how many.
-        updated_shares: of the rows, in the first batch, in the second one, and so on, again and again; as many are inserted.
+        updated_shares: of the rows, in the first batch, in the second one, and so on, again and again.
         moved_share: of the rows, in each batch; 0 for engines whose keys are unique in a partition only.
         deleted_share: the same; 0 if nothing but upserts is to be played.
+        inserts: whether as many are inserted as updated.
     """
     random = np.random.default_rng(1)
     keys = uuid_keys(rows, seed=1)
@@ -120,7 +122,7 @@ def make_workload(
         )
         parts[moved] = (parts[moved] + 1) % PARTITIONS
         changed = np.concatenate([updated, moved])
-        inserted = int(rows * share)
+        inserted = int(rows * share) if inserts else 0
         new_keys = uuid_keys(inserted, seed=100 + number)
         new_parts = np.arange(inserted) % PARTITIONS
         upserts, deletes = (folder / f"{name}-{kind}-{number}.parquet" for kind in ("upserts", "deletes"))
