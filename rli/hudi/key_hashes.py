@@ -18,9 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rli.codec.fingerprints import fingerprints
-from rli.codec.lengths import by_length
-from rli.codec.record_keys import as_items
+from rli.codec.string_fingerprints import string_fingerprints
 from rli.json_text import parse_json
 
 Hashes: TypeAlias = NDArray[np.uint16]
@@ -31,20 +29,11 @@ _ENTRY: Final = "rli.key_hashes"
 """Of the footer."""
 
 _SHIFT: Final = np.uint64(48)
-_STRINGS_AT_ONCE: Final = 1 << 14
-"""Strings that stay in the processor's cache."""
 
 
 def hashes_of(keys: pa.Array) -> Hashes:
     """The hash of each key (string array, shape (n,); a null has that of the empty string)."""
-    hashes = np.zeros(len(keys), np.uint16)
-    for positions, matrix in by_length(keys):
-        if not matrix.shape[1]:
-            continue
-        for start in range(0, len(positions), _STRINGS_AT_ONCE):
-            some = slice(start, start + _STRINGS_AT_ONCE)
-            hashes[positions[some]] = fingerprints(as_items(matrix[some])) >> _SHIFT
-    return hashes
+    return (string_fingerprints(keys) >> _SHIFT).astype(np.uint16)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,9 +79,13 @@ class LatestChanges:
         if not self._is_ordered:
             return _last_rows(codes, rows)
         always = every[ALWAYS].to_numpy()
+        ranked = ranks(one_array(every[ORDERING]))
         if always.any():
             rows = rows[_counting(codes, always, every[OF_RECORDS].to_numpy())]
-        order = np.lexsort((ranks(one_array(every[ORDERING]))[rows], ~always[rows], codes[rows]))
+        elif (ranked[1:] >= ranked[:-1]).all():
+            # As it is where no record is late.
+            return _last_rows(codes, rows)
+        order = np.lexsort((ranked[rows], ~always[rows], codes[rows]))
         rows = rows[order]
         return rows[np.flatnonzero(np.append(np.diff(codes[rows]) != 0, True))] if len(rows) else rows
 
@@ -107,4 +111,4 @@ def _last_rows(codes: NDArray[np.int32], rows: NDArray[np.intp]) -> NDArray[np.i
     last = np.zeros(codes.max(initial=-1) + 1, np.intp)
     # Of equal codes, the last assignment counts.
     last[codes] = rows
-    return last
+    return np.sort(last)

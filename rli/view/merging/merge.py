@@ -8,6 +8,7 @@ records of a batch.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.arrow_arrays import one_array
+from rli.codec.sought_strings import SoughtStrings
 from rli.view.merging.latest_changes import ALWAYS, KEY, NO_RECORD, ORDERING, POSITION, LatestChanges
 from rli.view.merging.log_records import LogRecords
 from rli.view.merging.ordering import comparable, comparable_type, is_at_least, require_known
@@ -39,7 +41,6 @@ class Merge:
     def __post_init__(self) -> None:
         self._met = np.zeros(self.latest.num_rows, np.bool_)
         self._lost = np.zeros(self.latest.num_rows, np.bool_)
-        self._keys = one_array(self.latest[KEY])
 
     @classmethod
     def of(cls, logs: LogRecords, record_keys: pa.Array | None) -> Merge:
@@ -50,10 +51,9 @@ class Merge:
             latest.add(wanted)
         return cls(latest.folded(), logs.ordering is not None)
 
-    @property
-    def keys(self) -> int:
-        """Number of the keys that log files change."""
-        return len(self._keys)
+    @cached_property
+    def _sought(self) -> SoughtStrings:
+        return SoughtStrings(one_array(self.latest[KEY]))
 
     def kept(self, keys: pa.Array, ordering: pa.Array | None) -> NDArray[np.bool_]:
         """Which records of the base file stay as they are, shape (n,).
@@ -65,9 +65,7 @@ class Merge:
         Raises:
             UnsupportedTableError: see ``require_known``.
         """
-        found = pc.index_in(keys, value_set=self._keys)
-        rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-        numbers = found.drop_null().to_numpy()
+        rows, numbers = self._sought.found_in(keys)
         # Of records that repeat a key, Hudi merges the first one.
         numbers, firsts = np.unique(numbers, return_index=True)
         is_first = ~self._met[numbers]
@@ -78,7 +76,7 @@ class Merge:
         if ordering is None or not len(rows):
             kept[rows] = False
             return kept
-        changes = self.latest.take(pa.array(numbers))
+        changes = self.latest.select([ORDERING, ALWAYS]).take(pa.array(numbers))
         always = changes[ALWAYS].to_numpy()
         stored = ordering.take(pa.array(rows))
         require_known(stored.filter(pa.array(~always)))

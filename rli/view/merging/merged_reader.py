@@ -30,9 +30,6 @@ from rli.view.merging.log_records import LogRecords
 from rli.view.merging.merge import Merge
 from rli.view.merging.rules import MergeRules
 
-_MOST_TOGETHER: Final = 32 << 20
-"""Bytes of the base file's records that are merged at once."""
-
 _BYTES_OF_LOG_RECORD: Final = 64
 """Of a record of ten columns, compressed."""
 
@@ -218,7 +215,7 @@ class MergedReader:
         if self._base is not None:
             columns = self._table.key_columns(self._base.schema).within(schema)
             needed = self._needed(schema, columns)
-            for batch in _put_together(self._base.batches(needed), merge.keys):
+            for batch in self._base.batches(needed):
                 kept = merge.kept(columns.keys_of(_only(batch, columns.schema)), self._ordering_of(batch))
                 gone.append(start + np.flatnonzero(~kept))
                 start += batch.num_rows
@@ -309,19 +306,6 @@ def _whole(file: DataFile, source: pa.NativeFile) -> DataFile:
             remedy="restore it from a backup, or go back to before its commit with Hudi",
         )
     return replace(file, size=size)
-
-
-def _put_together(batches: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Join batches to larger ones of about ``rows`` rows: for each batch, all keys of the log files are hashed again."""
-    some, size = list[pa.Table](), 0
-    for batch in batches:
-        some.append(batch)
-        size += batch.nbytes
-        if size >= _MOST_TOGETHER or sum(map(len, some)) >= rows:
-            yield pa.concat_tables(some)
-            some, size = [], 0
-    if some:
-        yield pa.concat_tables(some)
 
 
 def _only(batch: pa.Table, schema: pa.Schema) -> pa.Table:
