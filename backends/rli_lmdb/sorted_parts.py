@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rli.store import EncodedKeys, Entries
 from rli_lmdb.keyspace import shard_runs
 
-_KEYS_OF_PART: Final = 1 << 17
+_KEYS_OF_PART: Final = 1 << 18
 """The least size of a part, if a batch has as many keys: sorting them takes longer than starting a thread's work."""
 
 

@@ -329,7 +329,7 @@ def write_journal(
     starts: tuple[int, ...] = ()
     if sections_of is not None and told.num_rows >= SECTIONS * _FEWEST_ROWS_OF_SECTION:
         sections = sections_of(journal.group.partition_path, told.column(work_rows.RECORD_KEY).combine_chunks())
-        told = told.take(pa.array(np.argsort(sections, kind="stable")))
+        told = work_rows.rows_at(told, np.argsort(sections, kind="stable"))
         starts = (0, *np.cumsum(np.bincount(sections, minlength=SECTIONS)).tolist())
     content = _content_of(told)
     with open_journal(storage, journal) as writer:

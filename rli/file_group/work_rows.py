@@ -122,3 +122,29 @@ WORKING_COLUMNS: Final = tuple(field.name for field in WORKING_FIELDS)
 def work_schema(schema: pa.Schema) -> pa.Schema:
     """Schema of work rows with records of ``schema``."""
     return pa.schema([*WORKING_FIELDS, *schema])
+
+
+def rows_at(rows: pa.Table, positions: NDArray[np.integer]) -> pa.Table:
+    """A copy of the rows at some positions.
+
+    Columns of strings that are one array, as the record key and the only column that it is formed of, are copied once, and those
+    without any value not at all: strings take most of the time.
+    """
+    places, copied = pa.array(positions), dict[tuple[object, ...], pa.ChunkedArray]()
+    columns = []
+    for column in rows.columns:
+        if column.type != pa.string():
+            columns.append(column.take(places))
+        elif column.null_count == len(column):
+            columns.append(pa.nulls(len(places), pa.string()))
+        else:
+            array = tuple(_place_of(chunk) for chunk in column.chunks)
+            if array not in copied:
+                copied[array] = column.take(places)
+            columns.append(copied[array])
+    return pa.table(columns, schema=rows.schema)
+
+
+def _place_of(array: pa.Array) -> tuple[object, ...]:
+    """What two arrays of one type have in common only if they are the same memory."""
+    return array.offset, len(array), *(buffer and buffer.address for buffer in array.buffers())

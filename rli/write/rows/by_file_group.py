@@ -71,7 +71,7 @@ def split_by_code(rows: pa.Table, codes: NDArray[np.integer], kinds: int) -> lis
     if kinds == 1:
         return [rows]
     parts = positions_by_code(codes, kinds)
-    arranged = rows.take(pa.array(np.concatenate([np.empty(0, np.intp), *parts])))
+    arranged = work_rows.rows_at(rows, np.concatenate([np.empty(0, np.intp), *parts]))
     bounds = np.cumsum([0, *map(len, parts)]).tolist()
     return [arranged.slice(start, end - start) for start, end in pairwise(bounds)]
 
@@ -83,7 +83,7 @@ def rows_at(rows: pa.Table, positions: Positions) -> pa.Table:
     start = int(positions[0])
     if len(positions) == positions[-1] - start + 1 and (np.diff(positions) == 1).all():
         return rows.slice(start, len(positions))
-    return rows.take(pa.array(positions))
+    return work_rows.rows_at(rows, positions)
 
 
 def positions_by_code(codes: NDArray[np.integer], kinds: int) -> list[Positions]:

@@ -290,3 +290,18 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(StoreUnavailableError, match="was closed"):
         store.read_control("settings")
+
+
+def test_bulk_load_takes_few_transactions(tmp_path: Path) -> None:
+    """Each of them waits for the disk."""
+
+    def transactions(count: int) -> int:
+        folder = tmp_path / str(count)
+        with open_at(folder) as store:
+            shards = np.random.default_rng(count).integers(0, 64, count).astype(np.uint16)
+            keys = EncodedKeys(np.frombuffer(np.random.default_rng(1).bytes(count * 16), dtype="V16"), shards)
+            store.put(keys, entries_of(1, np.arange(count) % 1000))
+        with lmdb.open(str(folder), readonly=True, max_dbs=16) as raw:
+            return int(raw.info()["last_txnid"])
+
+    assert transactions(500_000) <= transactions(1) + 1
