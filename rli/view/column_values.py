@@ -31,11 +31,15 @@ class ColumnValues:
     schema: pa.Schema
     column: str
 
-    def of_slice(self, file_slice: FileSlice | None) -> pa.Table:
+    def of_slice(self, file_slice: FileSlice | None, *, with_instants: bool = True) -> pa.Table:
         """Record keys (``key``) and values (``value``, as ``index_form`` prints them) of the records of a slice.
 
         If the table has meta columns, the instants of the commits that wrote the records (``_hoodie_commit_time``) are beside
         them.
+
+        Args:
+            file_slice: that is read; None for no records.
+            with_instants: False leaves the instants out, which take a third of the reading.
 
         Raises:
             CorruptTableError: a file is missing or damaged.
@@ -48,7 +52,7 @@ class ColumnValues:
             keys = readers.key_columns(reader.schema)
             fields = {field.name: field for field in keys.schema}
             fields |= {self.column: self.schema.field(self.column)}
-            if self.table.properties.populate_meta_fields:
+            if with_instants and self.table.properties.populate_meta_fields:
                 fields |= {COMMIT_TIME: pa.field(COMMIT_TIME, pa.string())}
             schema = pa.schema([*fields.values()])
             stored = pa.concat_tables([schema.empty_table(), *reader.batches(schema)])

@@ -708,9 +708,9 @@ def test_dead_builds_are_gone_on_with(tmp_path: Path, meanwhile: str) -> None:
             raise KeyboardInterrupt
         put(self, batches)
 
-    def noted(self: ColumnValues, file_slice: FileSlice | None) -> pa.Table:
+    def noted(self: ColumnValues, file_slice: FileSlice | None, *, with_instants: bool = True) -> pa.Table:
         slices.append(file_slice)
-        return read(self, file_slice)
+        return read(self, file_slice, with_instants=with_instants)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rli.index.record.columns.building.shards", lambda slices: [[one] for one in slices])

@@ -122,7 +122,7 @@ class Build:
 
     def _entries(self, values: ColumnValues, file_slice: FileSlice) -> tuple[int, list[EncodedKeys]]:
         """How many records a slice has, and the keys of their entries."""
-        rows = values.of_slice(file_slice)
+        rows = values.of_slice(file_slice, with_instants=False)
         found, keys = (rows[name].combine_chunks() for name in ("value", "key"))
         return len(rows), [*entry_keys(found, keys, self.index.settings.shard_count)]
 

@@ -39,7 +39,7 @@ def prefixes_of(values: pa.Array, shards: int) -> EncodedKeys:
 
 
 def entry_keys(values: pa.Array, record_keys: pa.Array, shards: int) -> Iterator[EncodedKeys]:
-    """The keys of the entries of some records, each once, in batches of one width.
+    """The keys of the entries of some records, in batches of one width; ``distinct`` gives each once.
 
     Args:
         values: string array, shape (n,); records with null have no entry.
@@ -52,8 +52,7 @@ def entry_keys(values: pa.Array, record_keys: pa.Array, shards: int) -> Iterator
         own = hashes[positions]
         joined = np.empty(len(own), dtype=[("hash", ">u8"), ("key", encoded.dtype)])
         joined["hash"], joined["key"] = own, encoded
-        found = EncodedKeys(joined.view(f"V{joined.dtype.itemsize}"), _shards_of(own, shards))
-        yield distinct(found)
+        yield EncodedKeys(joined.view(f"V{joined.dtype.itemsize}"), _shards_of(own, shards))
 
 
 def record_keys_of(keys: EncodedKeys) -> pa.StringArray:
