@@ -80,13 +80,13 @@ spark35-lane: $(VENV)/.dev
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
 # The folders with tests of Spark and without Hudi: other folders would be collected for nothing.
-SPARK4_TESTS := tests/crash tests/docs tests/spark
+SPARK4_TESTS := tests/docs tests/spark
 
 # One process and one JVM, for what the others leave idle. It shows its output when it has ended: two at once are hard to read.
 .PHONY: spark4-lane
 spark4-lane: $(VENV_SPARK4)/.done
 	@log=$$(mktemp); ended=0; $(VENV_SPARK4)/bin/python -m pytest \
-		-m "spark and not hudi and not one_spark and (not crash or every_spark)" $(or $(PYTEST_ARGS),$(SPARK4_TESTS)) \
+		-m "spark and not hudi and not one_spark and not crash" $(or $(PYTEST_ARGS),$(SPARK4_TESTS)) \
 		>$$log 2>&1 || ended=$$?; \
 		echo "PySpark 4:"; cat $$log; rm $$log; exit $$ended
 

@@ -18,7 +18,6 @@ from rli.write.operations.upsert import upsert as upsert_frame
 from rli_spark.streams import batch_writer
 from tests.crash.writes import die
 from tests.support.children import was_killed
-from tests.support.lanes import first_on_every_spark
 from tests.support.soak import EVERY_POINT, in_ci
 from tests.support.spark_drivers import Door, door_of, joined_session
 from tests.support.tables import check_stored, records, rows_of
@@ -26,7 +25,7 @@ from tests.support.tables import check_stored, records, rows_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.every_spark, pytest.mark.invariant("P26")]
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.one_spark, pytest.mark.invariant("P26")]
 
 SCHEMA: Final = "id string, city string, ts long, v double"
 BEFORE, AFTER = "before the write", "after the write"
@@ -102,14 +101,13 @@ def await_end_of_streams(spark: SparkSession) -> None:
             query.awaitTermination()
 
 
-@pytest.mark.parametrize("step", first_on_every_spark(STEPS if EVERY_POINT else FEW))
+@pytest.mark.parametrize("step", STEPS if EVERY_POINT else FEW)
 def test_stream_writes_batch_exactly_once(spark: SparkSession, tmp_path: Path, step: str) -> None:
     # Without an ordering column the later write wins, so a batch that is written again shows.
     table = create_table(tmp_path / "table", record_key="id", partition_by="city")
     check_exactly_once(spark, tmp_path, table, stream, step)
 
 
-@pytest.mark.one_spark
 @pytest.mark.invariant("P38")
 @pytest.mark.parametrize("step", in_ci([Step.WRITTEN], of=STEPS))
 def test_state_tagged_stream_writes_exactly_once(spark: SparkSession, tmp_path: Path, step: str) -> None:

@@ -12,7 +12,7 @@ import rli
 import rli_spark
 from tests.support.tables import turn_into_version_9
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
 def test_records_are_read_by_values(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rli_spark.session.executors import may_run_here
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 HERE = [
     "local",

@@ -17,13 +17,12 @@ from rli.index.placing import PlacesRecords
 from rli.table.table import opened_table
 from rli_spark.planning.execution_plan import Limits
 from tests.support.clocks import later
-from tests.support.lanes import first_on_every_spark
 from tests.support.soak import in_ci
 from tests.support.spark import small_writes
 from tests.support.spark_writes import delete_within, upsert_within
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 BUCKETS = "bucket:?buckets=3"
 IN_STORE = "lmdb://{folder}?scope=partition"
@@ -64,7 +63,7 @@ def counts(result: rli.CommitResult) -> tuple[int, ...]:
     return result.inserted, result.updated, result.moved, result.deleted, result.unchanged
 
 
-@pytest.mark.parametrize("index", first_on_every_spark(in_ci(FEW, of=INDEXES)))
+@pytest.mark.parametrize("index", in_ci(FEW, of=INDEXES))
 def test_spark_writes_what_plain_python_writes(spark: SparkSession, tmp_path: Path, index: str) -> None:
     # Less than the keys of a write.
     limits = Limits(keys_at_once=20)
@@ -93,7 +92,6 @@ def test_spark_writes_what_plain_python_writes(spark: SparkSession, tmp_path: Pa
     assert_nothing_left_over(ours)
 
 
-@pytest.mark.one_spark
 @pytest.mark.invariant("P40")
 def test_expired_keys_are_inserted_again(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(tmp_path, "t", "lmdb://{folder}?ttl=9d")
@@ -111,7 +109,7 @@ def test_expired_keys_are_inserted_again(spark: SparkSession, tmp_path: Path, mo
     assert table.verify_index().agrees
 
 
-@pytest.mark.parametrize("index", first_on_every_spark(in_ci(FEW, of=INDEXES)))
+@pytest.mark.parametrize("index", in_ci(FEW, of=INDEXES))
 def test_frame_is_tagged_with_file_locations(spark: SparkSession, tmp_path: Path, index: str) -> None:
     table = create(tmp_path, "t", index)
     asked = frame(spark, [("k1", "y", 0, 0.0), ("k1", "y", 0, 0.0), ("k2", "x", 0, 0.0), ("nobody", "x", 0, 0.0)])
@@ -125,7 +123,6 @@ def test_frame_is_tagged_with_file_locations(spark: SparkSession, tmp_path: Path
     assert tagged.count() == 4
 
 
-@pytest.mark.one_spark
 @pytest.mark.parametrize(
     ("index", "step"),
     in_ci(
@@ -173,7 +170,6 @@ def once(step: Step, action: Callable[[], object]) -> Callable[[Step], None]:
     return on_step
 
 
-@pytest.mark.one_spark
 @pytest.mark.parametrize("small", [0, 1 << 20], ids=["in tasks", "in the driver"])
 def test_bucket_insert_fails_before_commit(spark: SparkSession, tmp_path: Path, small: int) -> None:
     table = create(tmp_path, "t", BUCKETS)
@@ -185,7 +181,6 @@ def test_bucket_insert_fails_before_commit(spark: SparkSession, tmp_path: Path, 
     assert_nothing_left_over(table)
 
 
-@pytest.mark.one_spark
 @pytest.mark.parametrize("step", [Step.TAGGED, Step.WRITTEN])
 def test_bucket_never_gets_two_file_groups(spark: SparkSession, tmp_path: Path, step: Step) -> None:
     table = create(tmp_path, "t", "bucket:?buckets=1")
@@ -198,7 +193,6 @@ def test_bucket_never_gets_two_file_groups(spark: SparkSession, tmp_path: Path, 
     assert len(rows_of(table)) == 3
 
 
-@pytest.mark.one_spark
 @pytest.mark.invariant("P37")
 def test_table_changes_index_beside_spark_writes(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path, "t", "lmdb://{folder}")
@@ -226,7 +220,6 @@ def test_table_changes_index_beside_spark_writes(spark: SparkSession, tmp_path: 
     assert_nothing_left_over(table)
 
 
-@pytest.mark.one_spark
 def test_reads_by_key_restart_after_clean(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path, "beside", BUCKETS)
     keys = [f"k{number}" for number in range(20)]

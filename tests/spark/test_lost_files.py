@@ -10,14 +10,13 @@ from pyspark.sql import SparkSession
 import rli_spark
 from rli import CorruptTableError
 from tests.support.index_kinds import KINDS
-from tests.support.lanes import first_on_every_spark
 from tests.support.tables import records
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
 @pytest.mark.invariant("P41")
-@pytest.mark.parametrize("kind", first_on_every_spark(["record", "global-simple"]))
+@pytest.mark.parametrize("kind", ["record", "global-simple"])
 def test_lost_version_is_named_in_spark(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     table = KINDS[kind].create(tmp_path, maintenance=False)
     for version in (1, 2):

@@ -37,7 +37,7 @@ from tests.support.spark import small_writes
 from tests.support.spark_writes import upsert_within
 from tests.support.tables import records, rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 COLUMNS = "id string, city string, ts long, v double"
 WIDTH = 200

@@ -11,10 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 import rli
 import rli_spark
 from rli import Step
-from tests.support.lanes import first_on_every_spark
 from tests.support.tables import assert_nothing_left_over, check_stored, records, rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 Row = tuple[str, str, int, float]
 
@@ -49,7 +48,6 @@ def other(table: rli.Table) -> rli.Table:
     return rli.open_table(table.location)
 
 
-@pytest.mark.one_spark
 @pytest.mark.parametrize("step", [Step.INFLIGHT, Step.WRITTEN])
 def test_conflict_retry_reuses_computed_frame(
     spark: SparkSession, table: rli.Table, other: rli.Table, step: Step
@@ -63,7 +61,6 @@ def test_conflict_retry_reuses_computed_frame(
     check_stored(table)
 
 
-@pytest.mark.one_spark
 def test_delete_finds_concurrent_keys(spark: SparkSession, table: rli.Table, other: rli.Table) -> None:
     frame, computed = counted(spark, ("a", "", 0, 0.0), ("new", "", 0, 0.0))
     rival = once(Step.WRITTEN, lambda: other.upsert(records(("new", "z", 1, 3.0))))
@@ -74,7 +71,7 @@ def test_delete_finds_concurrent_keys(spark: SparkSession, table: rli.Table, oth
     check_stored(table)
 
 
-@pytest.mark.parametrize("step", first_on_every_spark([Step.WRITTEN, Step.INFLIGHT]))
+@pytest.mark.parametrize("step", [Step.WRITTEN, Step.INFLIGHT])
 def test_executor_conflict_names_its_keys(spark: SparkSession, table: rli.Table, other: rli.Table, step: Step) -> None:
     frame, _ = counted(spark, ("a", "x", 2, 2.0), ("new", "y", 2, 2.0))
     rival = once(step, lambda: other.upsert(records(("new", "z", 1, 3.0))))
@@ -84,7 +81,6 @@ def test_executor_conflict_names_its_keys(spark: SparkSession, table: rli.Table,
     assert_nothing_left_over(table)
 
 
-@pytest.mark.one_spark
 def test_a_repeated_transaction_changes_nothing(spark: SparkSession, table: rli.Table, other: rli.Table) -> None:
     frame, _ = counted(spark, ("a", "x", 2, 2.0), ("new", "y", 2, 2.0))
     first = rli_spark.upsert(frame, table, transaction=("job", 1), metadata={"epoch": "1"})

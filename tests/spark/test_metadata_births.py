@@ -15,11 +15,10 @@ from rli import CorruptTableError
 from rli.hudi.hfile.cells import CELLS
 from rli.table.metadata_of_table import reader_of
 from rli.table.table import opened_table
-from tests.support.lanes import first_on_every_spark
 from tests.support.object_store import ObjectStore
 from tests.support.tables import assert_nothing_left_over, records, turn_into_version_9
 
-pytestmark = [pytest.mark.spark, pytest.mark.invariant("P53")]
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.invariant("P53")]
 
 PARTITIONS = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
 
@@ -51,18 +50,15 @@ def cells(table: rli.Table) -> dict[str, list[dict[str, bytes]]]:
 
 @pytest.mark.parametrize(
     ("table_type", "index"),
-    first_on_every_spark(
-        [
-            ("merge_on_read", "lmdb://{folder}"),
-            ("copy_on_write", "lmdb://{folder}?scope=partition"),
-        ]
-    ),
+    [
+        ("merge_on_read", "lmdb://{folder}"),
+        ("copy_on_write", "lmdb://{folder}?scope=partition"),
+    ],
 )
 def test_executors_read_for_metadata_table(spark: SparkSession, tmp_path: Path, table_type: str, index: str) -> None:
     require_same_births(spark, created(tmp_path, table_type, index))
 
 
-@pytest.mark.one_spark
 def test_executors_read_from_object_store(spark: SparkSession, object_store: ObjectStore) -> None:
     location = f"s3://{object_store.new_bucket()}/t"
     require_same_births(spark, written(made(location, index="global-simple:", storage_options=object_store.options)))
@@ -81,7 +77,6 @@ def require_same_births(spark: SparkSession, table: rli.Table) -> None:
     assert rli_spark.enable_metadata(spark, table).added == ()
 
 
-@pytest.mark.one_spark
 def test_damaged_file_stops_executors(spark: SparkSession, tmp_path: Path) -> None:
     table = created(tmp_path, "copy_on_write", "lmdb://{folder}")
     damaged = max(Path(table.location, "x").glob("*.parquet"), key=lambda path: path.name.rpartition("_")[2])

@@ -28,11 +28,10 @@ from rli_spark.requests.request_files import RequestFile
 from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, limit_memory
 from tests.support.damage import damaged as damaged_bytes
-from tests.support.lanes import first_on_every_spark
 from tests.support.soak import in_ci
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 BATCH = [("a", "x", 2, 2.0), ("b", "y", 2, 2.0), ("new", "x", 2, 2.0)]
 
@@ -78,11 +77,9 @@ def change_keys(rows: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize(
     ("work", "change"),
-    first_on_every_spark(
-        in_ci(
-            [("upsert", lose_a_row), ("upsert", repeat_a_row), ("delete", change_keys)],
-            of=[*product(("upsert", "delete"), (lose_a_row, repeat_a_row, change_keys))],
-        )
+    in_ci(
+        [("upsert", lose_a_row), ("upsert", repeat_a_row), ("delete", change_keys)],
+        of=[*product(("upsert", "delete"), (lose_a_row, repeat_a_row, change_keys))],
     ),
 )
 def test_unrequested_rows_void_every_attempt(
@@ -106,7 +103,6 @@ def test_a_void_attempt_is_tried_again(spark: SparkSession, table: rli.Table) ->
     assert [(row["id"], row["city"]) for row in rows_of(table)] == [("a", "x"), ("b", "y"), ("new", "x")]
 
 
-@pytest.mark.one_spark
 def test_removed_request_is_not_empty(spark: SparkSession, table: rli.Table) -> None:
     shared = shared_records(opened_table(table).definition, opened_table(table).index)
 
@@ -123,7 +119,6 @@ def test_removed_request_is_not_empty(spark: SparkSession, table: rli.Table) -> 
     assert_nothing_left_over(table)
 
 
-@pytest.mark.one_spark
 @given(st.lists(st.text(min_size=1), unique=True, min_size=1))
 def test_tally_covers_keys_in_any_order(keys: list[str]) -> None:
     tally = Tally.of(pa.array(keys))
@@ -134,12 +129,10 @@ def test_tally_covers_keys_in_any_order(keys: list[str]) -> None:
     assert Tally.of(pa.array([*keys, keys[0]])) != tally
 
 
-@pytest.mark.one_spark
 def test_damaged_request_file_is_clear_error(tmp_path: Path) -> None:
     assert not was_killed(_read_damaged, tmp_path), "the reader was killed"
 
 
-@pytest.mark.one_spark
 def test_request_stream_without_rows_is_error(tmp_path: Path) -> None:
     storage, ends = Storage(str(tmp_path)), np.zeros(1, np.uint32)
     schema = pa.schema({"key": pa.string(), "_rli_hash": pa.uint32()})

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from rli_spark.rows.row_batches import SHUFFLE_KEY, packed, sent, shared_out, shuffle_keys, unpack
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7, 100])

@@ -19,15 +19,14 @@ from rli.hudi.meta_columns import with_meta_columns
 from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
 from tests.support.edge_values import table_after_all_changes
-from tests.support.lanes import first_on_every_spark
 from tests.support.metadata_tables import unpack_metadata_table
 from tests.support.soak import cases
 from tests.table.test_skipping import conditions, ids
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
-@pytest.fixture(scope="module", params=first_on_every_spark(["kept", "v9_gaps", "v9_logs"]))
+@pytest.fixture(scope="module", params=["kept", "v9_gaps", "v9_logs"])
 def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     """Kept by rli; by Hudi, whose statistics lack values; by Hudi, with log files."""
     folder: Path = tmp_path_factory.mktemp(request.param) / "t"
