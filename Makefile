@@ -86,7 +86,7 @@ SPARK4_TESTS := tests/docs tests/spark
 .PHONY: spark4-lane
 spark4-lane: $(VENV_SPARK4)/.done
 	@log=$$(mktemp); ended=0; $(VENV_SPARK4)/bin/python -m pytest \
-		-m "spark and not hudi and not one_spark and not crash" $(or $(PYTEST_ARGS),$(SPARK4_TESTS)) \
+		-m "spark and not hudi and not one_spark" $(or $(PYTEST_ARGS),$(SPARK4_TESTS)) \
 		>$$log 2>&1 || ended=$$?; \
 		echo "PySpark 4:"; cat $$log; rm $$log; exit $$ended
 

@@ -16,7 +16,7 @@ from tests.support.children import was_killed
 from tests.support.soak import in_ci
 from tests.support.spark_drivers import Door, door_of, joined_session
 
-pytestmark = [pytest.mark.crash, pytest.mark.spark]
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.one_spark]
 
 STEPS: Final[list[Step]] = [step for step in Step if step is not Step.FILE_GROUP_WRITTEN]
 """The steps that a driver sees: executors write file groups."""

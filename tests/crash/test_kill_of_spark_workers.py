@@ -18,7 +18,7 @@ from tests.support.java import SHORT_LIVED_SPARK
 from tests.support.spark import REPOSITORY
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.crash, pytest.mark.spark]
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.one_spark]
 
 APPLICATION = Path(__file__).with_name("standalone_application.py")
 MASTER_URL = re.compile(r"spark://127\.0\.0\.1:\d+")

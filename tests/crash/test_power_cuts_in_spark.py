@@ -16,7 +16,7 @@ from tests.support.children import start_child
 from tests.support.power import Disk, Journal
 from tests.support.spark_drivers import Door, door_of, joined_session
 
-pytestmark = [pytest.mark.crash, pytest.mark.spark]
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.one_spark]
 
 _CUT: Final = (Step.PROMOTED, Step.PUBLISHED, Step.FINISHED)
 
