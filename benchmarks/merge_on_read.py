@@ -86,7 +86,10 @@ class Played:
             self.costs[DELETE].append(self._cost(lambda: self.competitor.delete(number, batch)))
 
     def median(self, operation: str) -> Cost:
-        """The cost of an operation: medians of the batches."""
+        """The cost of an operation: medians of the batches.
+
+        Where Spark ends idle workers, the processor time of an operation is too small by theirs.
+        """
         return Cost(*map(median, zip(*self.costs[operation], strict=True)))
 
     def amplification(self, operation: str) -> float:
