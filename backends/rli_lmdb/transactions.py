@@ -11,8 +11,8 @@ from typing import Final
 _MIN_KEYS_PER_TRANSACTION: Final = 1024
 MAX_KEYS_PER_TRANSACTION: Final = 16_384
 _MOST_CLOSE_TOGETHER: Final = 1 << 18
-"""Each transaction waits for the disk, so a load into an empty index is to have few: of 2 million keys 8, where 65,536 keys at a
-time make 31. With keys of 16 bytes, a transaction holds 7 MB of pages in memory."""
+"""Each transaction waits for the disk, so a load into an empty index is to have few: of 2 million keys at most 16, where 65,536
+keys at a time make 32. With keys of 16 bytes, a transaction holds 7 MB of pages in memory."""
 
 _TRANSACTIONS_PER_INDEX: Final = 1024
 _ENTRIES_PER_TRANSACTION: Final = 20_000
