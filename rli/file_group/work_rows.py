@@ -147,4 +147,4 @@ def rows_at(rows: pa.Table, positions: NDArray[np.integer]) -> pa.Table:
 
 def _place_of(array: pa.Array) -> tuple[object, ...]:
     """What two arrays of one type have in common only if they are the same memory."""
-    return array.offset, len(array), *(buffer and buffer.address for buffer in array.buffers())
+    return array.offset, len(array), *(None if buffer is None else buffer.address for buffer in array.buffers())

@@ -23,6 +23,7 @@ ROWS = pa.table(
         "reversed": chunked(KEYS.slice(2), KEYS.slice(0, 2)),
         "equal": pa.array(KEYS.to_pylist()),
         "none": pa.nulls(5, pa.string()),
+        "empty": pa.array([""] * 5),
         "large": KEYS.cast(pa.large_string()),
         "word": pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 0], pa.int32()), ["x", "y"]),
         "other word": pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 0], pa.int32()), ["y", "x"]),
