@@ -66,16 +66,14 @@ def find_or_make_generation(client: Client, versions: Sequence[int] = OWN_VERSIO
         CorruptIndexError: its header is damaged.
         StoreUnavailableError: HBase does not answer, or does not let us make the table.
     """
-    begin = bytes([VERSION_BY_PREFIX if prefix_width else versions[0]])
-    made = begin + secrets.token_bytes(RANDOM_BYTES) + (bytes([prefix_width]) if prefix_width else b"")
     try:
-        return client.call(lambda thrift: _make(client, versions, made, thrift))
+        return client.call(lambda thrift: _make(client, versions, prefix_width, thrift))
     except StoreUnavailableError as error:
         if not isinstance(error.__cause__, DropUnderWayError):
             raise
     # The process that began the drop has not ended it in all that time, so it died.
     client.call(lambda thrift: _remove_table(client, thrift))
-    return client.call(lambda thrift: _make(client, versions, made, thrift))
+    return client.call(lambda thrift: _make(client, versions, prefix_width, thrift))
 
 
 def time_of_generation(client: Client) -> int:
@@ -119,7 +117,7 @@ def _swap(client: Client, thrift: Any, before: bytes | None, after: bytes) -> No
     thrift.checkAndPut(client.table, GENERATION_ROW, GENERATION_COLUMN, before, change, {})
 
 
-def _make(client: Client, versions: Sequence[int], made: bytes, thrift: Any) -> bytes:
+def _make(client: Client, versions: Sequence[int], prefix_width: int, thrift: Any) -> bytes:
     try:
         generation = _read(client, thrift)
     except HbaseError as error:
@@ -129,11 +127,17 @@ def _make(client: Client, versions: Sequence[int], made: bytes, thrift: Any) -> 
         raise NotThereYetError from error
     require_lasting(client, FAMILIES, thrift)
     if generation is None:
-        _swap(client, thrift, None, made)
+        _swap(client, thrift, None, _new_generation(versions[0], prefix_width))
         raise NotThereYetError
     if generation == _DROPPED:
         raise DropUnderWayError
     return _checked(client, generation, versions)
+
+
+def _new_generation(version: int, prefix_width: int) -> bytes:
+    """Another one for each attempt: between two of them, others may have made an index and dropped it."""
+    begin = bytes([VERSION_BY_PREFIX if prefix_width else version])
+    return begin + secrets.token_bytes(RANDOM_BYTES) + (bytes([prefix_width]) if prefix_width else b"")
 
 
 def _remove_table(client: Client, thrift: Any) -> None:

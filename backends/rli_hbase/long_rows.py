@@ -52,9 +52,9 @@ class LongRows(EntryRows):
         if next(self.scan(b"", None, self.batch), None) is None:
             return
         for shard in np.unique(prefixes.shards).tolist():
-            sought = tuple(prefixes.take(prefixes.shards == shard).to_bytes())
+            sought = set(prefixes.take(prefixes.shards == shard).to_bytes())
             for found in self.scan(shard_row(shard), end_of_shard(shard), self._table.client.settings.batch):
-                yield [item for item in found if item[1].startswith(sought)]
+                yield [item for item in found if item[1][: prefixes.width] in sought]
 
     def _columns(self, keys: EncodedKeys) -> list[bytes]:
         prefix = self._table.columns.long_prefix

@@ -93,7 +93,7 @@ def bytes_per_entry(entries: int, key_width: int, fill: float) -> float:
     branches = max(shards, leaves / (max(shape.per_branch * fill, 2) - 1)) if leaves > shards else 0.0
     aside = 0.0
     if fill < _LOADED:
-        written = min(entries, keys_per_transaction(1, entries, entries))
+        written = min(entries, keys_per_transaction(1, key_width, entries, entries))
         touched = leaves * -math.expm1(-written / leaves)
         aside = _TRANSACTIONS_ASIDE * (touched * (1 + branches / leaves) + written * shape.overflow_pages)
     return _PAGE * (_FIXED_PAGES + leaves + branches + aside + entries * shape.overflow_pages) / entries

@@ -90,7 +90,7 @@ class LmdbStore(Store):
         if table is None or not len(keys):
             return
         near = index.read(partial(table.count_in_shards, shards=np.unique(keys.shards)))
-        step = keys_per_transaction(len(keys), index.read(table.count), near)
+        step = keys_per_transaction(len(keys), keys.width, index.read(table.count), near)
         written = 0
         for some, newest in sorted_parts(keys, entries):
             for start in range(0, len(some), step):

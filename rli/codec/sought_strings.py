@@ -14,8 +14,11 @@ from rli.codec.string_fingerprints import string_fingerprints
 _SLOTS_OF_STRING: Final = 32
 """So one in so many of the strings that are not sought takes a closer look."""
 
-_FEW: Final = 8_192
+_FEW: Final = 32_768
 """A hash table of so many strings is made sooner, for each part, than all strings of the parts are hashed by NumPy."""
+
+_FEW_LENGTHS: Final = 16
+"""NumPy hashes strings of one length at a time."""
 
 
 class SoughtStrings:
@@ -23,12 +26,13 @@ class SoughtStrings:
 
     Args:
         strings: distinct string array, shape (n,), no nulls.
-        few: number of strings up to which Arrow finds them.
+        few: number of strings up to which Arrow finds them, as it does strings of many lengths.
     """
 
     def __init__(self, strings: pa.Array, few: int = _FEW) -> None:
         self._strings = strings
-        self._table = None if len(strings) <= few else _HashTable.of(string_fingerprints(strings))
+        by_arrow = len(strings) <= few or len(pc.binary_length(strings).unique()) > _FEW_LENGTHS
+        self._table = None if by_arrow else _HashTable.of(string_fingerprints(strings))
 
     def found_in(self, strings: pa.Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Which of other strings are sought.

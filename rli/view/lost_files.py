@@ -80,14 +80,22 @@ def require_files(
 
 
 def lack_no_files(snapshot: Snapshot, partition_paths: Collection[str]) -> bool:
-    """Whether no file of some partitions is lost, as far as ``require_files`` would tell; no error, and no second look.
+    """Whether it is known that no file of some partitions is lost; no error, and no second look.
+
+    It is not known where another engine made the last commit, or an earlier version of rli, nor of partitions that no commit of the
+    active timeline has written.
 
     Raises:
         CorruptTableError: a commit cannot be read.
         InstantNotFoundError: a commit was undone or archived meanwhile.
     """
     sums = recorded_sums(snapshot)
-    return not _lost_of_last(snapshot, partition_paths) if sums is None else _agrees(snapshot, sums, partition_paths)
+    if sums is None:
+        return False
+    expected = _expected(snapshot, sums, partition_paths)
+    return None not in expected.values() and _fit(
+        expected, _sums_of_slices(snapshot.slices.of_partitions(partition_paths), {})
+    )
 
 
 def require_all_files(snapshot: Snapshot) -> None:

@@ -28,7 +28,7 @@ from rli.storage import Storage, StoredFile
 from rli.table.table import opened_table
 from rli.view.file_system_view import FileSystemView
 from tests.support.indexes import record_index
-from tests.support.tables import commit_version, records, rewrite_in_row_groups
+from tests.support.tables import commit_version, records, rewrite_in_row_groups, turn_into_foreign_commit
 
 CITIES = ("x", "y", "z")
 
@@ -326,5 +326,18 @@ def test_file_lost_after_get_is_named(trips: Table, tmp_path: Path) -> None:
         with pytest.raises(CorruptTableError, match=f"missing: file=x/{lost.name} .*restore it from a backup"):
             table.get(["a"])
         assert table.get(["b"])["ts"].to_pylist() == [1]
+    saved.rename(lost)
+    assert trips.get(["a"])["ts"].to_pylist() == [2]
+
+
+def test_file_back_behind_foreign_commit_is_read(trips: Table, tmp_path: Path) -> None:
+    """Nothing tells that a file is lost behind a commit of another engine: what was listed without it is not kept."""
+    trips.upsert(records(("a", "x", 1, 1.0)))
+    instants = [trips.upsert(records(("a", "x", 2, 2.0))).instant, trips.upsert(records(("b", "y", 1, 1.0))).instant]
+    for instant in instants:
+        turn_into_foreign_commit(trips, str(instant))
+    [lost] = Path(trips.location).glob(f"x/*{instants[0]}*.parquet")
+    saved = lost.rename(tmp_path / "saved")
+    trips.get(["a"])
     saved.rename(lost)
     assert trips.get(["a"])["ts"].to_pylist() == [2]

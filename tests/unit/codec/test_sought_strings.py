@@ -13,6 +13,7 @@ from rli.codec.string_fingerprints import string_fingerprints
 
 SHAPES = {
     "of one length": lambda number: f"key-{number:09}",
+    "of some lengths": lambda number: "ä" * (number % 4) + str(number),
     "of many lengths": lambda number: "ä" * (number % 40) + str(number),
 }
 
