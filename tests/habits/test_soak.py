@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 _CUT_SHORT = re.compile(
-    r"from tests\.support\.(soak|table_types|index_kinds|hudi_options) import|pytest\.mark\.soak|from tests\.crash\.changes import"
+    r"from tests\.support\.(soak|table_types|index_kinds|hudi_options) import|pytest\.mark\.(soak|one_in)|from tests\.crash\.changes import"
 )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -37,7 +38,16 @@ def _runs_elsewhere(item: pytest.Item) -> bool:
     marks = {mark.name for mark in item.iter_markers()}
     # As QUICK_TESTS of the Makefile selects them.
     is_quick = _OF_UNIT_LANE.match(item.nodeid) is not None and not marks & _NOT_OF_UNIT_LANE
-    return ("soak" in marks and not EVERY_POINT) or (is_quick and _UNIT_LANE_IS_BESIDE)
+    is_cut = "soak" in marks or _is_of_other_forms(item)
+    return (is_cut and not EVERY_POINT) or (is_quick and _UNIT_LANE_IS_BESIDE)
+
+
+def _is_of_other_forms(item: pytest.Item) -> bool:
+    """Whether the test is one of those that a class marked ``one_in`` leaves to other classes. Tests of its own always run."""
+    mark = item.get_closest_marker("one_in")
+    if mark is None or not isinstance(item, pytest.Function) or item.cls is None or item.originalname in vars(item.cls):
+        return False
+    return zlib.crc32(f"{item.cls.__name__} {item.originalname}".encode()) % mark.args[0] != 0
 
 
 def first_on_every_spark(cases: Sequence[Any], count: int = 1) -> list[Any]:
