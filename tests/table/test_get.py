@@ -330,7 +330,7 @@ def test_file_lost_after_get_is_named(trips: Table, tmp_path: Path) -> None:
     assert trips.get(["a"])["ts"].to_pylist() == [2]
 
 
-def test_file_back_behind_foreign_commit_is_read(trips: Table, tmp_path: Path) -> None:
+def test_file_that_is_back_is_read(trips: Table, tmp_path: Path) -> None:
     """Nothing tells that a file is lost behind a commit of another engine: what was listed without it is not kept."""
     trips.upsert(records(("a", "x", 1, 1.0)))
     instants = [trips.upsert(records(("a", "x", 2, 2.0))).instant, trips.upsert(records(("b", "y", 1, 1.0))).instant]
