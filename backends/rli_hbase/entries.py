@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from rli_hbase.table import IndexTable
 from rli_hbase.thrift import BatchMutation
 
 _ABSENT = bytes(ENTRY_WIDTH)
+
+Item: TypeAlias = tuple[bytes, bytes, bytes]
+"""Shard, key and cell of an entry."""
 
 
 class EntryRows(ABC):
@@ -36,11 +40,11 @@ class EntryRows(ABC):
         """Puts of one cell for each key."""
 
     @abstractmethod
-    def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+    def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[Item]]:
         """Shard, key and cell of all entries in rows from ``start`` to before ``stop``; at most so many at once."""
 
     @abstractmethod
-    def find(self, prefixes: EncodedKeys) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+    def find(self, prefixes: EncodedKeys) -> Iterator[list[Item]]:
         """Shard, key and cell of all entries whose keys begin with one of some prefixes, page by page."""
 
     @property
@@ -87,9 +91,9 @@ def from_cells(cells: Iterable[bytes | None]) -> Entries:
     return np.frombuffer(b"".join(every), dtype=">u8").astype(np.uint64)
 
 
-def to_batches(found: list[tuple[bytes, bytes, bytes]]) -> Iterator[tuple[EncodedKeys, Entries]]:
+def to_batches(found: list[Item]) -> Iterator[tuple[EncodedKeys, Entries]]:
     """Entries as shard, key and cell, grouped by the width of the key."""
-    by_width: defaultdict[int, list[tuple[bytes, bytes, bytes]]] = defaultdict(list)
+    by_width: defaultdict[int, list[Item]] = defaultdict(list)
     for item in found:
         by_width[len(item[1])].append(item)
     for width, items in by_width.items():

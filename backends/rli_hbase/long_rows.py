@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from rli.store import EncodedKeys, Entries
-from rli_hbase.entries import EntryRows, from_cells
+from rli_hbase.entries import EntryRows, Item, from_cells
 from rli_hbase.keyspace import LONG, SHARD_WIDTH, end_of_shard, long_rows, shard_row
 from rli_hbase.thrift import BatchMutation, Mutation
 
@@ -35,7 +35,7 @@ class LongRows(EntryRows):
             for row, column, cell in zip(long_rows(keys), self._columns(keys), cells, strict=True)
         ]
 
-    def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+    def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[Item]]:
         prefix = self._table.columns.long_prefix
         for page in self._table.rows.pages([LONG], start, stop, min(batch_size, self.batch)):
             found = [
@@ -47,7 +47,7 @@ class LongRows(EntryRows):
             for first in range(0, len(found), batch_size):
                 yield found[first : first + batch_size]
 
-    def find(self, prefixes: EncodedKeys) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+    def find(self, prefixes: EncodedKeys) -> Iterator[list[Item]]:
         # Rows are in the order of digests. Most indexes have none: one look instead of one for each shard.
         if next(self.scan(b"", None, self.batch), None) is None:
             return

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from rli.store import EncodedKeys, Entries
-from rli_hbase.entries import EntryRows, from_cells
+from rli_hbase.entries import EntryRows, Item, from_cells
 from rli_hbase.keyspace import ENTRIES, LONG, SHARD_WIDTH, behind, is_sampled, shard_row
 from rli_hbase.table import IndexTable
 from rli_hbase.thrift import BatchMutation, Mutation
@@ -28,9 +28,6 @@ _MOST_SAMPLED: Final = 4
 
 _ITEMS: Final = 16_384
 """Entries that are given at a time."""
-
-Item = tuple[bytes, bytes, bytes]
-"""Shard, key and cell of an entry."""
 
 
 class PrefixRows(EntryRows):

@@ -7,7 +7,7 @@ from typing import Final
 
 from rli.store import EncodedKeys, Entries
 from rli_hbase.dense_reads import read_sorted
-from rli_hbase.entries import EntryRows, from_cells
+from rli_hbase.entries import EntryRows, Item, from_cells
 from rli_hbase.keyspace import SHARD_WIDTH, behind, short_rows
 from rli_hbase.rows import side_by_side
 from rli_hbase.thrift import BatchMutation, Mutation
@@ -31,16 +31,14 @@ class ShortRows(EntryRows):
         cells = {row.row: row.columns[column].value for row in found}
         return from_cells(map(cells.get, rows))
 
-    def find(self, prefixes: EncodedKeys) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+    def find(self, prefixes: EncodedKeys) -> Iterator[list[Item]]:
         rows = short_rows(prefixes)
         for start in range(0, len(rows), _SOUGHT_TOGETHER):
             for first, others in side_by_side(self._first_page, rows[start : start + _SOUGHT_TOGETHER]):
                 yield first
                 yield from others
 
-    def _first_page(
-        self, row: bytes
-    ) -> tuple[list[tuple[bytes, bytes, bytes]], Iterator[list[tuple[bytes, bytes, bytes]]]]:
+    def _first_page(self, row: bytes) -> tuple[list[Item], Iterator[list[Item]]]:
         pages = self.scan(row, behind(row), self.batch)
         return next(pages, []), pages
 
@@ -51,7 +49,7 @@ class ShortRows(EntryRows):
             for row, cell in zip(short_rows(keys), cells, strict=True)
         ]
 
-    def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+    def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[Item]]:
         column = self._table.columns.entry
         for page in self._table.rows.pages([column], start, stop, min(batch_size, self.batch)):
             yield [(row.row[:SHARD_WIDTH], row.row[SHARD_WIDTH:], row.columns[column].value) for row in page]

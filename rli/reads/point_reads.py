@@ -39,7 +39,7 @@ from rli.reads.kept_slices import SLICES
 from rli.tasks import InProcess, InThreads
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
-from rli.view.lost_files import lack_no_files, require_files
+from rli.view.lost_files import require_files
 from rli.view.scan import wanted_columns
 from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
@@ -153,15 +153,12 @@ def _records(
         try:
             located = _locate_found(table, index, find, deadline, recalls=recalls)
             snapshot, groups = located.snapshot, located.groups()
-            partition_paths = {group.partition_path for group in groups}
-            lacks_none = located.is_recalled or lack_no_files(snapshot, partition_paths)
-            if not lacks_none:
-                require_files(snapshot, groups)
+            lacks_none = located.is_recalled or require_files(snapshot, groups)
             found = _read(located, *wanted)
             current = Snapshot.now(snapshot.table)
             if is_shown_by(current, snapshot, groups):
                 if lacks_none and not located.is_recalled and current.timeline == snapshot.timeline:
-                    SLICES.keep(snapshot, partition_paths)
+                    SLICES.keep(snapshot, {group.partition_path for group in groups})
                 return found
         except (*OVERTAKEN, CorruptIndexError) as problem:
             # What is wrong may be lost since it was listed: the second look lists again.

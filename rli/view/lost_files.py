@@ -55,7 +55,7 @@ def require_files(
     snapshot: Snapshot,
     groups: Collection[FileGroupId] | None = None,
     partition_paths: Collection[str] | None = None,
-) -> None:
+) -> bool:
     """Pass a state of the table if no file of it is lost. No commit is read but the last one, unless a file seems to be lost.
 
     Where another engine made the last commit, or an earlier version of rli, only the files of the last commit are checked,
@@ -66,6 +66,10 @@ def require_files(
         groups: the file groups that matter; by default all.
         partition_paths: the partitions that matter; by default those of the file groups, or all.
 
+    Returns:
+        Whether commits tell that no file of these partitions is lost. They do not if another engine made the last commit, or an earlier
+        version of rli, nor of partitions that no commit of the active timeline has written.
+
     Raises:
         CorruptTableError: a file is lost; names it.
         InstantNotFoundError: the table has changed meanwhile, and shows no loss any more; look again.
@@ -75,27 +79,12 @@ def require_files(
     sums = recorded_sums(snapshot)
     if sums is None:
         _claim(snapshot, _lost_of_last(snapshot, partition_paths), groups)
-    elif not _agrees(snapshot, sums, partition_paths):
-        _claim(snapshot, lost_files(snapshot, partition_paths), groups)
-
-
-def lack_no_files(snapshot: Snapshot, partition_paths: Collection[str]) -> bool:
-    """Whether it is known that no file of some partitions is lost; no error, and no second look.
-
-    It is not known where another engine made the last commit, or an earlier version of rli, nor of partitions that no commit of the
-    active timeline has written.
-
-    Raises:
-        CorruptTableError: a commit cannot be read.
-        InstantNotFoundError: a commit was undone or archived meanwhile.
-    """
-    sums = recorded_sums(snapshot)
-    if sums is None:
         return False
-    expected = _expected(snapshot, sums, partition_paths)
-    return None not in expected.values() and _fit(
-        expected, _sums_of_slices(snapshot.slices.of_partitions(partition_paths), {})
-    )
+    expected = {} if partition_paths is None else _expected(snapshot, sums, partition_paths)
+    is_whole = _agrees(snapshot, sums) if partition_paths is None else _agree(snapshot, expected)
+    if not is_whole:
+        _claim(snapshot, lost_files(snapshot, partition_paths), groups)
+    return is_whole and None not in expected.values()
 
 
 def require_all_files(snapshot: Snapshot) -> None:
@@ -195,8 +184,7 @@ def sums_after(
     lost: LostFiles = lost_files(snapshot) if sums is None else {}
     sums = sums or _first_sums(snapshot, lost)
     expected = _expected(snapshot, sums, partition_paths)
-    slices = snapshot.slices.of_partitions(partition_paths)
-    if not lost and not _fit(expected, _sums_of_slices(slices, {})):
+    if not lost and not _agree(snapshot, expected):
         lost = lost_files(snapshot, partition_paths)
     _claim(snapshot, lost, groups)
     ended = (_ended(one, instant, timeline) for one in snapshot.slices.of_groups(change.superseded).values())
@@ -207,7 +195,7 @@ def sums_after(
             *((stat.group, posixpath.basename(stat.path)) for stat in change.appended),
         ]
     )
-    before = _sums_of_slices(slices, lost)
+    before = _sums_of_slices(snapshot.slices.of_partitions(partition_paths), lost)
     after = {path: _of(before, path) - _of(gone, path) + _of(came, path) for path in partition_paths}
     # What no lost file explains is put right, or each reader would look for its cause again.
     changes = (after[path] - (_of(before, path) if told is None else told) for path, told in expected.items())
@@ -244,16 +232,14 @@ def _sums_of_slices(slices: Iterable[FileSlice], lost: LostFiles) -> dict[str, S
     return sums_by_partition((group, part) for group, of_one in parts.items() for part in of_one)
 
 
-def _agrees(snapshot: Snapshot, sums: SliceSums, partition_paths: Collection[str] | None) -> bool:
-    """Whether the slices of some partitions, or of all, are those that commits have recorded."""
-    if partition_paths is None:
-        return sums.whole == SliceSum.of((held.group, part) for held in snapshot.slices.values() for part in held.parts)
-    found = _sums_of_slices(snapshot.slices.of_partitions(partition_paths), {})
-    return _fit(_expected(snapshot, sums, partition_paths), found)
+def _agrees(snapshot: Snapshot, sums: SliceSums) -> bool:
+    """Whether all slices are those that commits have recorded."""
+    return sums.whole == SliceSum.of((held.group, part) for held in snapshot.slices.values() for part in held.parts)
 
 
-def _fit(expected: Mapping[str, SliceSum | None], found: Mapping[str, SliceSum]) -> bool:
-    """Whether the sums of some partitions are those that were recorded, as far as any were."""
+def _agree(snapshot: Snapshot, expected: Mapping[str, SliceSum | None]) -> bool:
+    """Whether the slices of some partitions are those that were recorded, as far as any were."""
+    found = _sums_of_slices(snapshot.slices.of_partitions(expected.keys()), {})
     return all(told is None or told == _of(found, path) for path, told in expected.items())
 
 

@@ -11,12 +11,13 @@ import rli
 import rli_spark
 from rli import ConflictError, InvalidInputError, PartitionChangeError, Step, TransactionMismatchError
 from tests.support.index_kinds import stored_rows
+from tests.support.lanes import first_on_every_spark
 from tests.support.soak import in_ci
 from tests.support.steps import Once
 from tests.support.table_model import Version
 from tests.support.tables import check_stored, records
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.invariant("P51")]
+pytestmark = [pytest.mark.spark, pytest.mark.invariant("P51")]
 
 ROWS: list[Version] = [(f"k{n}", "xyz"[n % 3], n % 5, float(n)) for n in range(60)]
 INDEXES = ["lmdb://{folder}", "simple:", "bucket:?buckets=3"]
@@ -41,7 +42,7 @@ def told(done: rli.CommitResult) -> tuple[int, ...]:
     return done.inserted, done.updated, done.moved, done.deleted, done.unchanged, done.files_rewritten
 
 
-@pytest.mark.parametrize("index", in_ci(INDEXES[:2], of=INDEXES))
+@pytest.mark.parametrize("index", first_on_every_spark(in_ci(INDEXES[:2], of=INDEXES)))
 def test_same_as_in_plain_python(spark: SparkSession, tmp_path: Path, index: str) -> None:
     with filled(tmp_path, "local", index) as local, filled(tmp_path, "spark", index) as table:
         expected, done = (
@@ -58,6 +59,7 @@ def test_same_as_in_plain_python(spark: SparkSession, tmp_path: Path, index: str
         check_stored(table)
 
 
+@pytest.mark.one_spark
 def test_tasks_of_a_large_overwrite(spark: SparkSession, tmp_path: Path) -> None:
     with filled(tmp_path, "t", "lmdb://{folder}") as table:
         table.upsert(records(*((f"o{n}", "other", 1, 1.0) for n in range(20_000))))
@@ -71,6 +73,7 @@ def test_tasks_of_a_large_overwrite(spark: SparkSession, tmp_path: Path) -> None
         check_stored(table)
 
 
+@pytest.mark.one_spark
 def test_conflicts_and_repeats_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     with filled(tmp_path, "t", "lmdb://{folder}") as table:
         rows = frame(spark, ("m", "empty", 1, 1.0))
@@ -86,6 +89,7 @@ def test_conflicts_and_repeats_in_spark(spark: SparkSession, tmp_path: Path) -> 
         check_stored(table)
 
 
+@pytest.mark.one_spark
 def test_refused_frames_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
     with filled(tmp_path, "t", "lmdb://{folder}") as table:
         before = table.timeline()

@@ -38,12 +38,12 @@ def _runs_elsewhere(item: pytest.Item) -> bool:
     marks = {mark.name for mark in item.iter_markers()}
     # As QUICK_TESTS of the Makefile selects them.
     is_quick = _OF_UNIT_LANE.match(item.nodeid) is not None and not marks & _NOT_OF_UNIT_LANE
-    is_cut = "soak" in marks or _is_of_other_forms(item)
+    is_cut = "soak" in marks or _is_left_to_other_classes(item)
     return (is_cut and not EVERY_POINT) or (is_quick and _UNIT_LANE_IS_BESIDE)
 
 
-def _is_of_other_forms(item: pytest.Item) -> bool:
-    """Whether the test is one of those that a class marked ``one_in`` leaves to other classes. Tests of its own always run."""
+def _is_left_to_other_classes(item: pytest.Item) -> bool:
+    """Whether the class of a test is marked ``one_in``, inherits the test, and leaves it to other classes."""
     mark = item.get_closest_marker("one_in")
     if mark is None or not isinstance(item, pytest.Function) or item.cls is None or item.originalname in vars(item.cls):
         return False
