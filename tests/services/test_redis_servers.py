@@ -374,7 +374,8 @@ def test_failing_snapshots_are_reported(redis_server: Service) -> None:
         open_store(server.url(), create=True) as store,
     ):
         assert isinstance(store, RedisStore)
-        raw.config_set("save", "1 1")
+        # No snapshot is due but the one below: an earlier one would take the name.
+        raw.config_set("save", "3600 1000000")
         # Nothing can be renamed to the name of a folder.
         server.service.run("mkdir", f"{server.folder}/dump.rdb")
         raw.bgsave()
