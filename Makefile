@@ -62,6 +62,9 @@ IN_PARALLEL := -n 5 --dist loadfile
 QUICK_TESTS := -n 2 --dist loadfile -m "not spark and not hudi and not docker and not crash and not slow" \
 	tests/index tests/unit
 
+# The cases that the tests take in turn (tests/support/turns.py): other ones for each commit. `TURN=all`: all cases, in twice the time.
+TURN ?= $(if $(PYTEST_ARGS),all,$(shell git rev-parse --short=8 HEAD 2>/dev/null || echo all))
+
 # Before `make test`, to have it beside something else.
 .PHONY: prepared
 prepared: $(VENV)/.dev $(VENV_SPARK4)/.done ## Make the environments and images of the tests, fetch Hudi, archive Spark's classes
@@ -77,7 +80,7 @@ test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, and th
 
 .PHONY: spark35-lane
 spark35-lane: $(VENV)/.dev
-	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
+	RLI_TURN=$(TURN) $(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
 # The folders with tests of Spark and without Hudi: other folders would be collected for nothing.
 SPARK4_TESTS := tests/docs tests/spark
@@ -85,7 +88,7 @@ SPARK4_TESTS := tests/docs tests/spark
 # One process and one JVM, for what the others leave idle. It shows its output when it has ended: two at once are hard to read.
 .PHONY: spark4-lane
 spark4-lane: $(VENV_SPARK4)/.done
-	@log=$$(mktemp); ended=0; $(VENV_SPARK4)/bin/python -m pytest \
+	@log=$$(mktemp); ended=0; RLI_TURN=$(TURN) $(VENV_SPARK4)/bin/python -m pytest \
 		-m "spark and not hudi and not one_spark" $(or $(PYTEST_ARGS),$(SPARK4_TESTS)) \
 		>$$log 2>&1 || ended=$$?; \
 		echo "PySpark 4:"; cat $$log; rm $$log; exit $$ended
@@ -108,11 +111,11 @@ UNIT_PYTHON = $(shell for python in python$(UNIT_VERSION) $(HOME)/.pyenv/version
 
 .PHONY: unit-lane
 unit-lane: $(VENV_UNIT)/.done ## Run the quick tests on another Python version (UNIT_VERSION=3.12)
-	$(VENV_UNIT)/bin/python -m pytest $(QUICK_TESTS) $(PYTEST_ARGS)
+	RLI_TURN=$(TURN) $(VENV_UNIT)/bin/python -m pytest $(QUICK_TESTS) $(PYTEST_ARGS)
 
 # How many times as many random cases as `make test`.
 SOAK ?= 20
-SOAK_TESTS := tests/benchmarks tests/cli tests/concurrency tests/conformance tests/crash tests/docs tests/index tests/index_kinds \
+SOAK_TESTS := tests/advice tests/benchmarks tests/cli tests/concurrency tests/conformance tests/crash tests/docs tests/index tests/index_kinds \
 	tests/interop tests/reads tests/services tests/spark tests/storage tests/table tests/unit examples
 
 .PHONY: soak

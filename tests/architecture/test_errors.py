@@ -9,6 +9,8 @@ import pytest
 
 from rli import errors
 
+pytestmark = pytest.mark.every_case
+
 ROOT = Path(__file__).parents[2]
 
 ERROR_CLASSES = [

@@ -10,6 +10,8 @@ from typing import Final
 
 import pytest
 
+pytestmark = pytest.mark.every_case
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 PACKAGES: Final = ["rli", "rli_spark", "rli_hbase", "rli_lmdb", "rli_redis"]

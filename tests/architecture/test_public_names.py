@@ -18,6 +18,8 @@ from typer.main import get_command
 
 from rli.cli.app import app
 
+pytestmark = pytest.mark.every_case
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "reference" / "public.md"
 PUBLIC_MODULES: Final = ("rli", "rli.errors", "rli.store", "rli.testing")

@@ -40,7 +40,6 @@ class TestHbaseStore(StoreConformance):
         return f"hbase://{self.service.host}:{self.service.ports[HBASE_PORT]}/?table=t_{uuid4().hex}"
 
 
-@pytest.mark.one_in(3)
 class TestStoreOfColumn(TestHbaseStore):
     """Its keys are found by how they begin."""
 
@@ -48,7 +47,6 @@ class TestStoreOfColumn(TestHbaseStore):
         return f"{super().make_url(tmp_path)}&prefix=8"
 
 
-@pytest.mark.one_in(3)
 class TestHbaseStoreInHudisSchema(TestHbaseStore):
     """What differs is the schema's: a deleted key has no row, a row key has a length, and a number needs a commit."""
 

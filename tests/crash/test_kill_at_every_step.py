@@ -52,6 +52,7 @@ def test_steps_are_reported_once_per_file(template: Path, tmp_path: Path) -> Non
 
 
 # The other writes are killed at changes between these steps (below).
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("write", "step", "occurrence"), in_ci([kill for kill in KILLS if kill[0] in {"upsert", "delete"}], of=KILLS)
 )

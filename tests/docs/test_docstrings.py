@@ -11,6 +11,8 @@ import pytest
 
 import rli
 
+pytestmark = pytest.mark.every_case
+
 _CREATING = ("rli.create_table", "rli.create_index")
 """Their examples need an empty folder; the others find a table and an index."""
 

@@ -12,6 +12,8 @@ import pytest
 
 from rli import open_table
 
+pytestmark = pytest.mark.every_case
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -38,16 +37,7 @@ def _runs_elsewhere(item: pytest.Item) -> bool:
     marks = {mark.name for mark in item.iter_markers()}
     # As QUICK_TESTS of the Makefile selects them.
     is_quick = _OF_UNIT_LANE.match(item.nodeid) is not None and not marks & _NOT_OF_UNIT_LANE
-    is_cut = "soak" in marks or _is_left_to_other_classes(item)
-    return (is_cut and not EVERY_POINT) or (is_quick and _UNIT_LANE_IS_BESIDE)
-
-
-def _is_left_to_other_classes(item: pytest.Item) -> bool:
-    """Whether the class of a test is marked ``one_in``, inherits the test, and leaves it to other classes."""
-    mark = item.get_closest_marker("one_in")
-    if mark is None or not isinstance(item, pytest.Function) or item.cls is None or item.originalname in vars(item.cls):
-        return False
-    return zlib.crc32(f"{item.cls.__name__} {item.originalname}".encode()) % mark.args[0] != 0
+    return ("soak" in marks and not EVERY_POINT) or (is_quick and _UNIT_LANE_IS_BESIDE)
 
 
 def first_on_every_spark(cases: Sequence[Any], count: int = 1) -> list[Any]:
