@@ -19,24 +19,18 @@ from rli import Maintenance, TableType
 SMALL_BATCH: Final = 100
 """Records of a batch."""
 
+OF_COPY_ON_WRITE: Final = "the same of a copy-on-write table"
+
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
     """500 batches into tables of 200,000 records, with the maintenance that tables have by default."""
     records, batches = (20_000, 40) if quick else (200_000, 500)
     keys = uuid_keys(records, seed=0)
-    tables = [
-        filled(folder / table_type, keys, table_type, Maintenance())
-        for table_type in (TableType.MERGE_ON_READ, TableType.COPY_ON_WRITE)
-    ]
-    of_stream = [batch_of(keys, SMALL_BATCH, number) for number in range(batches)]
-    ours, theirs = (cost_of_stream(table, of_stream) for table in tables)
-    appending, rewriting = (table.read().sort_by("id") for table in tables)
-    if not appending.equals(rewriting):
-        raise RuntimeError("the tables hold other records")
+    ours, theirs = costs_by_type(folder, keys, [batch_of(keys, SMALL_BATCH, number) for number in range(batches)])
     about = (
         f"{batches} batches of {SMALL_BATCH} random keys into {records:,} records, compactions and timeline included"
     )
-    return compared_streams("the same of a copy-on-write table", ours, theirs, about)
+    return compared_streams(OF_COPY_ON_WRITE, ours, theirs, about)
 
 
 class StreamCost(NamedTuple):
@@ -87,7 +81,25 @@ def compared_streams(baseline: str, ours: StreamCost, theirs: StreamCost, about:
     ]
 
 
-def cost_of_stream(table: rli.Table, batches: Sequence[pa.Table]) -> StreamCost:
+def costs_by_type(folder: Path, keys: pa.Array, batches: Sequence[pa.Table]) -> tuple[StreamCost, StreamCost]:
+    """What the same batches cost a merge-on-read table, and a copy-on-write table, with the maintenance that tables have by default.
+
+    Args:
+        folder: for the tables.
+        keys: of their records.
+        batches: of the stream.
+    """
+    tables = [
+        filled(folder / table_type, keys, table_type, Maintenance())
+        for table_type in (TableType.MERGE_ON_READ, TableType.COPY_ON_WRITE)
+    ]
+    appending, rewriting = (_cost_of_stream(table, batches) for table in tables)
+    if not tables[0].read().sort_by("id").equals(tables[1].read().sort_by("id")):
+        raise RuntimeError("the tables hold other records")
+    return appending, rewriting
+
+
+def _cost_of_stream(table: rli.Table, batches: Sequence[pa.Table]) -> StreamCost:
     """What the upserts of some batches cost this process; LMDB maps its files, so its bytes are not told."""
     before, began = written_bytes(os.getpid()), time.process_time()
     taken = seconds(lambda: [table.upsert(batch) for batch in batches])
