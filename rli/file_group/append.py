@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rli.file_group import work_rows
 from rli.file_group.changed_values import ChangeNotes
 from rli.file_group.kept_values import keeping_stored, kept_values
-from rli.file_group.log_appends import LogAppending
+from rli.file_group.log_appends import LogAppending, PlacedRecords
 from rli.file_group.merge import MergePlan
 from rli.file_group.stored_records import StoredRecords
 from rli.file_group.write_context import FileGroupResult, FileGroupTarget, WriteContext, base_file_path
+from rli.hudi.log_file.base_rows import UNKNOWN, BaseRows
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file, unpublished_files
@@ -72,7 +75,12 @@ class Append:
         chosen = np.concatenate([plan.fates[plan.replaced_records], plan.added])
         removed = stored.known.take(pa.array(plan.removed_records))
         written = records.take(pa.array(chosen))
-        content = self.appending.content(context.instant, group, written, removed)
+        content = self.appending.content(
+            context.instant,
+            group,
+            PlacedRecords(written, self._base_rows(stored, plan.replaced_records, len(plan.added))),
+            PlacedRecords(removed, self._base_rows(stored, plan.removed_records)),
+        )
         name, appended_to = self.appending.name(self.base, context.instant, self.token)
         stat = WriteStat(
             file_id=group.file_id,
@@ -94,3 +102,10 @@ class Append:
         journal = context.journaled(group, self.token, plan.rows, replaced)
         changed = ChangeNotes(context.noted).changed(written)
         return FileGroupResult(group, plan.counts[0], stat, journal, changed=changed)
+
+    def _base_rows(self, stored: StoredRecords, chosen: NDArray[np.intp], added: int = 0) -> BaseRows | None:
+        """The positions in the base file of some stored records, and of so many new ones behind them; None if they are not known."""
+        if stored.base_rows is None or self.base.base is None:
+            return None
+        rows = np.concatenate([stored.base_rows[chosen], np.full(added, UNKNOWN)])
+        return BaseRows(posixpath.basename(self.base.base.path), rows)

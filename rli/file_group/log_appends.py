@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from typing import Final, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from rli.file_group.work_rows import Change
 from rli.hudi.avro_schema import from_avro, to_avro
 from rli.hudi.file_names import LogFileName, token_begin
 from rli.hudi.log_file.avro_block import avro_block
+from rli.hudi.log_file.base_rows import BaseRows
 from rli.hudi.log_file.delete_block import delete_block, deletes
 from rli.hudi.log_file.parquet_block import parquet_block
 from rli.hudi.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY, with_meta_columns
@@ -48,6 +49,18 @@ _ORDERINGS_OF_DELETES: Final = (
     pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.binary(), pa.string(),
 )  # fmt: skip
 """Types of ordering values that a block of deletes takes."""
+
+
+class PlacedRecords(NamedTuple):
+    """Records that go to a log file.
+
+    Attributes:
+        records: the records.
+        base_rows: their positions in the base file; None if they are not known.
+    """
+
+    records: pa.Table
+    base_rows: BaseRows | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +207,7 @@ class LogAppending:
         base_file = base.base.path.rpartition("/")[2] if base.base is not None and is_of_base else ""
         return own, AppendedTo(base_file, (*map(str, earlier), str(own)))
 
-    def content(self, instant: str, group: FileGroupId, written: pa.Table, removed: pa.Table) -> bytes:
+    def content(self, instant: str, group: FileGroupId, written: PlacedRecords, removed: PlacedRecords) -> bytes:
         """The content of a log file: blocks of records, and a block of deletes, as far as there are any.
 
         Args:
@@ -204,21 +217,28 @@ class LogAppending:
             removed: record keys, and ordering values if the table has a column of them.
         """
         blocks = []
-        if written.num_rows:
+        records = written.records
+        if records.num_rows:
             columns = from_avro(self.schema)
             constants = {PARTITION_PATH: group.partition_path, FILE_NAME: group.file_id}
             for name, value in constants.items():
-                written = written.append_column(name, pa.repeat(pa.scalar(value, pa.string()), written.num_rows))
-            for part in _parts_of(conform(written.select(columns.names), columns)):
+                records = records.append_column(name, pa.repeat(pa.scalar(value, pa.string()), records.num_rows))
+            start = 0
+            for part in _parts_of(conform(records.select(columns.names), columns)):
                 batches = part.combine_chunks().to_batches()
                 if self.log_format == "avro":
                     blocks.append(avro_block(instant, batches, self.schema))
                 else:
-                    blocks.append(parquet_block(instant, batches, self.schema, self.compression))
-        if removed.num_rows:
-            keys = removed.column(RECORD_KEY).combine_chunks()
-            ordering = None if self.ordering is None else _of_deletes(removed.column(self.ordering).combine_chunks())
-            blocks.append(delete_block(instant, deletes(keys, group.partition_path, ordering), self.schema))
+                    rows = written.base_rows
+                    own = None if rows is None else rows.part(start, part.num_rows)
+                    blocks.append(parquet_block(instant, batches, self.schema, self.compression, own))
+                start += part.num_rows
+        gone = removed.records
+        if gone.num_rows:
+            keys = gone.column(RECORD_KEY).combine_chunks()
+            ordering = None if self.ordering is None else _of_deletes(gone.column(self.ordering).combine_chunks())
+            deleted = deletes(keys, group.partition_path, ordering)
+            blocks.append(delete_block(instant, deleted, self.schema, removed.base_rows))
         return b"".join(blocks)
 
 

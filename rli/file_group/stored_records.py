@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rli.file_group.merge import Numbers, numbers_of
 from rli.view.file_slice_reader import READ_BATCH_ROWS
@@ -23,12 +25,15 @@ class StoredRecords:
         known: the records, with the columns that a merge compares, or with all columns.
         of_known: the number of the file group of each record.
         sought: the distinct record keys whose records these are, of a single file group; None if these are all records.
+        base_rows: positions in the base file of the records with the keys of these, of a single file group, shape (n,); None if they
+            are not known.
     """
 
     readers: Sequence[SliceReader | None]
     known: pa.Table
     of_known: Numbers
     sought: pa.Array | None = None
+    base_rows: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, parts: Sequence[tuple[SliceReader | None, pa.Table]]) -> Self:
@@ -39,8 +44,10 @@ class StoredRecords:
     @classmethod
     def of_keys(cls, reader: SliceReader, record_keys: pa.Array, schema: pa.Schema) -> Self:
         """The records of some distinct keys of a file group, with the columns of ``schema``."""
-        known = records_of(reader, record_keys, schema)
-        return cls([reader], known, numbers_of([known.num_rows]), record_keys)
+        found = [*reader.find(record_keys, META_KEYS, schema)]
+        known = pa.concat_tables([schema.empty_table(), *(part.records for part in found)]).combine_chunks()
+        base_rows = np.concatenate([np.empty(0, np.int64), *(part.base_rows for part in found)])
+        return cls([reader], known, numbers_of([known.num_rows]), record_keys, base_rows)
 
     def with_others(self, schema: pa.Schema) -> Self:
         """All records of the same readers, with the columns of ``schema``."""
@@ -80,4 +87,4 @@ def records_of(reader: SliceReader, record_keys: pa.Array, schema: pa.Schema) ->
 
 
 def _found(reader: SliceReader, record_keys: pa.Array, schema: pa.Schema) -> Iterator[pa.Table]:
-    return (batch for _, batch in reader.find(record_keys, META_KEYS, schema))
+    return (found.records for found in reader.find(record_keys, META_KEYS, schema))

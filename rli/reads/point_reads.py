@@ -311,7 +311,7 @@ def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple
     if part.file_slice is not None:
         with snapshot.reader(part.file_slice) as reader:
             for found in reader.find(left, snapshot.key_columns(reader.schema), schema, finds_first=True):
-                keys, firsts, left = _first_of_each(left, *found)
+                keys, firsts, left = _first_of_each(left, found.keys, found.records)
                 positions.append(part.positions[pc.index_in(keys, value_set=part.record_keys).to_numpy()])
                 records.append(firsts)
     if len(left):

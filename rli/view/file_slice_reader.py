@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final, Self
 
@@ -21,6 +22,7 @@ from rli.hudi.schema import conform
 from rli.storage import Storage
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.key_columns import KeyColumns
+from rli.view.slice_reader import FoundRecords
 
 READ_BATCH_ROWS: Final = 65_536
 
@@ -118,9 +120,14 @@ class FileSliceReader:
         """The records in order, in batches of ``READ_BATCH_ROWS``, made to fit ``schema``."""
         return self._base.batches(schema, READ_BATCH_ROWS)
 
+    @cached_property
+    def _row_group_starts(self) -> list[int]:
+        """The position of the first record of each row group, and the number of all records."""
+        return [0, *accumulate(self._base.rows_of(number) for number in range(self._base.row_groups))]
+
     def places_of(self, choose: RowGroupChoice) -> dict[int, range]:
         """The row groups that a caller chooses, by number, each with the positions of its records."""
-        ends = [0, *accumulate(self._base.rows_of(number) for number in range(self._base.row_groups))]
+        ends = self._row_group_starts
         return {number: range(ends[number], ends[number + 1]) for number in self._base.row_groups_of(choose)}
 
     def batches_that_may(self, choose: RowGroupChoice, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -133,7 +140,7 @@ class FileSliceReader:
 
     def find(
         self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool = False
-    ) -> Iterator[tuple[pa.Array, pa.Table]]:
+    ) -> Iterator[FoundRecords]:
         """The records of some keys: reads no more than the row groups that may hold one.
 
         Args:
@@ -143,14 +150,14 @@ class FileSliceReader:
             finds_first: whether the first record of each key will do: others, and what follows the last of these, may be left out.
 
         Returns:
-            For parts of the slice: the record keys found there (shape (m,)), and their records, in the order of the slice.
+            Parts of the slice, in its order.
         """
         left = record_keys
         is_hashed = columns.ordered_as_keys == RECORD_KEY and self._are_few(record_keys)
         if is_hashed:
             self._base.keep_footer()
         others = pa.schema([field for field in schema if field.name not in columns.copies])
-        for row_group in range(self._base.row_groups):
+        for row_group, start in enumerate(self._row_group_starts[:-1]):
             if not len(left):
                 return
             candidates = self._candidates(left, columns.ordered_as_keys, row_group)
@@ -158,7 +165,8 @@ class FileSliceReader:
                 continue
             if len(candidates) > _FEW_MATCHES * self._base.row_groups:
                 # To leave out what is found would take as long as to seek it again.
-                yield from self._in_one_pass(candidates, columns, schema, row_group)
+                for found, records, positions in self._in_one_pass(candidates, columns, schema, row_group):
+                    yield FoundRecords(found, records, start + positions)
                 continue
             places = self._hashed_positions(candidates, columns, row_group) if is_hashed else None
             if places is None:
@@ -168,20 +176,23 @@ class FileSliceReader:
                 continue
             records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
             values = (found if field.name in columns.copies else records.column(field.name) for field in schema)
-            yield found, pa.table([*values], schema=schema)
+            yield FoundRecords(found, pa.table([*values], schema=schema), start + positions)
             if finds_first:
                 left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
 
     def _in_one_pass(
         self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, row_group: int
-    ) -> Iterator[tuple[pa.Array, pa.Table]]:
-        """Some keys of a row group and their records, where hardly a page holds none: keys and other columns are decoded together."""
+    ) -> Iterator[FoundRecords]:
+        """As ``find``, with positions in a row group, where hardly a page holds no key: keys and other columns are decoded together."""
+        start = 0
         needed = pa.schema({field.name: field for field in [*columns.schema, *schema]}.values())
         for batch in self._base.batches_of(row_group, needed, max(READ_BATCH_ROWS, _ROWS_PER_KEY * len(record_keys))):
             keys = columns.keys_of(conform(batch, columns.schema))
-            matches = pa.array(np.flatnonzero(pc.is_in(keys, value_set=record_keys).to_numpy(zero_copy_only=False)))
-            if len(matches):
-                yield keys.take(matches), conform(batch.take(matches), schema)
+            positions = np.flatnonzero(pc.is_in(keys, value_set=record_keys).to_numpy(zero_copy_only=False))
+            if len(positions):
+                matches = pa.array(positions)
+                yield FoundRecords(keys.take(matches), conform(batch.take(matches), schema), start + positions)
+            start += len(keys)
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
         """The records at some positions (in rising order), made to fit ``schema``: reads only the row groups that hold one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,20 @@ from numpy.typing import NDArray
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.footer_bounds import RowGroupChoice
 from rli.view.key_columns import KeyColumns
+
+
+class FoundRecords(NamedTuple):
+    """Records of a file slice that were sought by their keys.
+
+    Attributes:
+        keys: their record keys, shape (n,).
+        records: with the columns that were asked for, n rows.
+        base_rows: positions in the base file of the records with these keys, shape (n,); ``UNKNOWN`` for a key that it lacks.
+    """
+
+    keys: pa.Array
+    records: pa.Table
+    base_rows: NDArray[np.int64]
 
 
 class SliceReader(Protocol):
@@ -65,8 +79,8 @@ class SliceReader(Protocol):
 
     def find(
         self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool = False
-    ) -> Iterator[tuple[pa.Array, pa.Table]]:
-        """The records of some distinct keys: for parts of the slice the keys found there, and their records.
+    ) -> Iterator[FoundRecords]:
+        """The records of some distinct keys, for parts of the slice.
 
         A base file of another engine may hold a key more than once. All its records are found, unless the caller is content with the
         first one of each key (``finds_first``): what follows the last of them may not be read then.

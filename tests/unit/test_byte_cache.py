@@ -32,6 +32,30 @@ def test_a_new_value_replaces() -> None:
     assert (cache.get("a"), cache.get("b")) == (None, b"x" * 10)
 
 
+def test_used_values_are_spared() -> None:
+    now = [0.0]
+    cache = ByteCache[bytes](30, len, 60.0, lambda: now[0])
+    for _ in range(3):
+        for key in "abcd":
+            if cache.get(key) is None:
+                cache.keep(key, b"x" * 10)
+    assert [key for key in "abcd" if cache.get(key)] == ["a", "b", "c"]
+    now[0] = 59.0
+    assert cache.get("b")
+    now[0] = 61.0
+    cache.keep("d", b"x" * 10)
+    assert [key for key in "abcd" if cache.get(key)] == ["b", "c", "d"]
+
+
+def test_values_are_kept_together() -> None:
+    cache = ByteCache[bytes](30, len)
+    cache.keep_all({"a": b"x" * 20, "b": b"x" * 20})
+    assert (cache.get("a"), cache.get("b")) == (None, None)
+    cache.keep_all({"a": b"x" * 20, "b": b"x" * 10})
+    assert cache.get("a")
+    assert cache.get("b")
+
+
 def test_a_pickle_is_empty() -> None:
     cache = ByteCache[bytes](30, len)
     cache.keep("a", b"x")

@@ -14,6 +14,7 @@ import pyarrow as pa
 from rli.errors import InvalidInputError
 from rli.hudi.log_file import avro_values
 from rli.hudi.log_file.avro_values import Parts
+from rli.hudi.log_file.base_rows import BaseRows
 from rli.hudi.log_file.delete_records import ORDERING, PARTITION_PATH, RECORD_KEY
 from rli.hudi.log_file.encoding import encode_block
 from rli.hudi.log_file.form import CONTENT_VERSION, TWO_INTS, BlockKind, Header
@@ -52,7 +53,9 @@ NO_DELETES: Final = pa.RecordBatch.from_arrays(
 """Of the first block of a new file group in the metadata table."""
 
 
-def delete_block(instant: str, deleted: pa.RecordBatch, schema: str | None = None) -> bytes:
+def delete_block(
+    instant: str, deleted: pa.RecordBatch, schema: str | None = None, base_rows: BaseRows | None = None
+) -> bytes:
     """A block of deleted records.
 
     >>> len(delete_block("00000000000000000", NO_DELETES))
@@ -63,13 +66,14 @@ def delete_block(instant: str, deleted: pa.RecordBatch, schema: str | None = Non
         deleted: columns ``record_key``, ``partition_path`` and ``ordering``, without nulls. Ordering values of one block
             have one type, as hudi-rs demands: boolean, int32, int64, float32, float64, binary or string.
         schema: Avro schema of the table's records; None for a block without deletes.
+        base_rows: the positions of the deleted records in the base file; None if they are not known.
 
     Raises:
         InvalidInputError: a value is null, or the ordering has another type.
     """
     headers = {Header.INSTANT: instant, **({} if schema is None else {Header.SCHEMA: schema})}
-    body = _list(deleted)
-    return encode_block(BlockKind.DELETE, headers, TWO_INTS.pack(CONTENT_VERSION, len(body)) + body)
+    body, tail = _list(deleted), b"" if base_rows is None else base_rows.to_tail()
+    return encode_block(BlockKind.DELETE, headers, TWO_INTS.pack(CONTENT_VERSION, len(body)) + body + tail)
 
 
 def _list(deleted: pa.RecordBatch) -> bytes:

@@ -59,6 +59,13 @@ def deleted_records(block: LogBlock) -> Iterator[pa.RecordBatch]:
             yield _batch(rows_within(content, starts[chosen], ends[chosen]), int(wrappers[first]))
 
 
+def behind_list(block: LogBlock) -> bytes:
+    """The bytes that follow the list of a block's deletes; readers of all engines pass over them."""
+    content = block.content()
+    _, size = TWO_INTS.unpack_from(content)
+    return content[TWO_INTS.size + size :]
+
+
 def _bounds(content: bytes) -> tuple[Numbers, Numbers, NDArray[np.int8]]:
     """Where deletes begin and end, and the branches of their ordering values."""
     if len(content) < TWO_INTS.size:

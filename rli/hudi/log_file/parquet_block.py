@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.base_file_writer import CALENDAR
+from rli.hudi.log_file.base_rows import BaseRows
 from rli.hudi.log_file.encoding import encode_block
 from rli.hudi.log_file.form import BlockKind, Header, damaged
 from rli.hudi.log_file.reader import LogBlock
@@ -26,7 +27,13 @@ _READ_AT_ONCE: Final = 8 << 20
 """Bytes of a block that is read whole, and not column by column."""
 
 
-def parquet_block(instant: str, records: Iterable[pa.RecordBatch], schema: str, compression: str = _CODEC) -> bytes:
+def parquet_block(
+    instant: str,
+    records: Iterable[pa.RecordBatch],
+    schema: str,
+    compression: str = _CODEC,
+    base_rows: BaseRows | None = None,
+) -> bytes:
     """A block of records.
 
     Decimals are byte arrays of the schema's size. Hudi 0.15 reads no others; Spark's writer in later releases makes integers of
@@ -38,6 +45,7 @@ def parquet_block(instant: str, records: Iterable[pa.RecordBatch], schema: str, 
         records: batches with the columns and types that the schema has, meta columns included.
         schema: Avro schema of the records.
         compression: Parquet codec; by default Hudi's.
+        base_rows: the positions of the records in the base file; None if they are not known.
 
     Raises:
         CorruptTableError: the schema is none.
@@ -50,7 +58,7 @@ def parquet_block(instant: str, records: Iterable[pa.RecordBatch], schema: str, 
     ) as writer:
         for batch in records:
             writer.write_batch(require_columns(batch, columns))
-        writer.add_key_value_metadata(CALENDAR)
+        writer.add_key_value_metadata({**CALENDAR, **({} if base_rows is None else base_rows.to_footer())})
     return encode_block(BlockKind.PARQUET, {Header.INSTANT: instant, Header.SCHEMA: schema}, content.getvalue())
 
 

@@ -144,7 +144,7 @@ class BloomLocator(KeyColumnLocator, PruningLocator):
     def _compared(self, reader: SliceReader, record_keys: pa.Array) -> pa.Array:
         """Those of some keys that a file slice holds."""
         columns = self.snapshot.key_columns(reader.schema)
-        found = [keys for keys, _ in reader.find(record_keys, columns, pa.schema([]))]
+        found = [part.keys for part in reader.find(record_keys, columns, pa.schema([]))]
         return pa.concat_arrays([_no_keys(), *found])
 
 

@@ -50,8 +50,8 @@ class Side:
             return
         with self.snapshot.reader(file_slice) as reader:
             columns = self.snapshot.key_columns(reader.schema)
-            for keys, found in reader.find(self.among, columns, _WRITTEN_KEYS):
-                yield keys, found.column(COMMIT_TIME).combine_chunks()
+            for found in reader.find(self.among, columns, _WRITTEN_KEYS):
+                yield found.keys, found.records.column(COMMIT_TIME).combine_chunks()
 
     def records(
         self, keys: pa.Array, positions: NDArray[np.intp], schema: pa.Schema
@@ -73,8 +73,8 @@ class Side:
                 return
             wanted = keys.take(pa.array(positions))
             columns = self.snapshot.key_columns(reader.schema)
-            for found, part in reader.find(wanted.unique(), columns, schema):
-                yield part, positions[pc.index_in(found, value_set=wanted).to_numpy()]
+            for found in reader.find(wanted.unique(), columns, schema):
+                yield found.records, positions[pc.index_in(found.keys, value_set=wanted).to_numpy()]
 
 
 def sides(snapshot: Snapshot, delta: GroupDelta) -> tuple[Side, Side]:

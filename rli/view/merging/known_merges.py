@@ -15,7 +15,12 @@ from rli.byte_cache import ByteCache
 
 _BYTES_OF_BLOCKS: Final = 64 << 20
 _BYTES_OF_SLICES: Final = 32 << 20
-_BYTES_OF_RECORDS: Final = 64 << 20
+MOST_RECORDS: Final = 64 << 20
+"""Bytes of records of log files that a process keeps."""
+
+_SPARED_SECONDS: Final = 60.0
+"""Repeated scans of a table with more log records find those of the same slices again."""
+
 _BYTES_BESIDE: Final = 512
 """Bytes of an entry's key and of its place among the others."""
 
@@ -112,7 +117,9 @@ class KnownMerges:
 
     blocks: ByteCache[Changes] = field(default_factory=lambda: ByteCache(_BYTES_OF_BLOCKS, _bytes_of))
     slices: ByteCache[MergedRows] = field(default_factory=lambda: ByteCache(_BYTES_OF_SLICES, _bytes_of))
-    added: ByteCache[pa.ChunkedArray] = field(default_factory=lambda: ByteCache(_BYTES_OF_RECORDS, _bytes_of))
+    added: ByteCache[pa.ChunkedArray] = field(
+        default_factory=lambda: ByteCache(MOST_RECORDS, _bytes_of, _SPARED_SECONDS)
+    )
 
 
 OF_PROCESS: Final = KnownMerges()

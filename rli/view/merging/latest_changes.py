@@ -1,12 +1,13 @@
 """The last change of each key in log files: the changes are folded among themselves, before they meet the base file.
 
-A change is a row of five columns:
+A change is a row of six columns:
 
 - ``KEY``: the record key;
 - ``ORDERING``: the ordering value in comparable form;
 - ``ALWAYS``: whether the change is a delete that wins over all changes before it, regardless of ordering values;
 - ``OF_RECORDS``: whether the change comes from a block of records, and not from a block of deletes;
-- ``POSITION``: of its record; ``NO_RECORD`` for a delete.
+- ``POSITION``: of its record; ``NO_RECORD`` for a delete;
+- ``BASE_ROW``: position of the key's record in the base file; ``UNKNOWN`` if the block does not tell it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rli.arrow_arrays import one_array
+from rli.hudi.log_file.base_rows import UNKNOWN
 from rli.view.merging.ordering import ranks
 
 KEY: Final = "key"
@@ -25,6 +27,7 @@ ORDERING: Final = "ordering"
 ALWAYS: Final = "always"
 OF_RECORDS: Final = "of_records"
 POSITION: Final = "position"
+BASE_ROW: Final = "base_row"
 
 NO_RECORD: Final = -1
 """Position of a delete."""
@@ -41,6 +44,12 @@ def changes(
     return pa.table(columns, names=[KEY, ORDERING, ALWAYS, OF_RECORDS, POSITION])
 
 
+def with_base_rows(some: pa.Table, rows: NDArray[np.int64] | None) -> pa.Table:
+    """Changes with positions in the base file, shape (n,); None if they are not known."""
+    found = pa.repeat(pa.scalar(UNKNOWN), some.num_rows) if rows is None else pa.array(rows)
+    return some.append_column(BASE_ROW, found)
+
+
 class LatestChanges:
     """Folds changes as they come; memory is bounded by the distinct keys, and a batch.
 
@@ -51,9 +60,8 @@ class LatestChanges:
     def __init__(self, ordering: pa.DataType) -> None:
         self._is_ordered = not pa.types.is_null(ordering)
         flags = [(ALWAYS, pa.bool_()), (OF_RECORDS, pa.bool_())]
-        self._folded = pa.schema(
-            [(KEY, pa.string()), (ORDERING, ordering), *flags, (POSITION, pa.int64())]
-        ).empty_table()
+        places = [(POSITION, pa.int64()), (BASE_ROW, pa.int64())]
+        self._folded = pa.schema([(KEY, pa.string()), (ORDERING, ordering), *flags, *places]).empty_table()
         self._pending: list[pa.Table] = []
         self._waiting = 0
 
@@ -74,7 +82,7 @@ class LatestChanges:
 
     def _last(self, every: pa.Table) -> NDArray[np.intp]:
         """Rows of the changes that count."""
-        codes = one_array(every[KEY]).dictionary_encode().indices.to_numpy()
+        codes = _codes(every)
         rows = np.arange(len(codes))
         if not self._is_ordered:
             return _last_rows(codes, rows)
@@ -90,7 +98,15 @@ class LatestChanges:
         return rows[np.flatnonzero(np.append(np.diff(codes[rows]) != 0, True))] if len(rows) else rows
 
 
-def _counting(codes: NDArray[np.int32], always: NDArray[np.bool_], of_records: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _codes(every: pa.Table) -> NDArray[np.intp]:
+    """A number for each change: equal for changes of one key, and for no others. Positions in the base file serve as well as keys."""
+    base_rows = every[BASE_ROW].to_numpy()
+    if (base_rows == UNKNOWN).any():
+        return np.asarray(one_array(every[KEY]).dictionary_encode().indices.to_numpy())
+    return np.unique(base_rows, return_inverse=True)[1]
+
+
+def _counting(codes: NDArray[np.intp], always: NDArray[np.bool_], of_records: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which changes count beside the deletes that always win, shape (n,).
 
     No change of a key counts before the last such delete. This delete counts until a record of the key follows, with any ordering
@@ -107,7 +123,7 @@ def _counting(codes: NDArray[np.int32], always: NDArray[np.bool_], of_records: N
     return ~is_deleted | (rows == deleted[codes]) | (rows >= reborn[codes])
 
 
-def _last_rows(codes: NDArray[np.int32], rows: NDArray[np.intp]) -> NDArray[np.intp]:
+def _last_rows(codes: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.intp]:
     last = np.zeros(codes.max(initial=-1) + 1, np.intp)
     # Of equal codes, the last assignment counts.
     last[codes] = rows

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from rli.arrow_arrays import one_array
 from rli.errors import UnsupportedTableError
 from rli.hudi.log_file.avro_block import avro_records
-from rli.hudi.log_file.delete_records import ORDERING, RECORD_KEY, deleted_records
+from rli.hudi.log_file.base_rows import UNKNOWN, BaseRows
+from rli.hudi.log_file.delete_records import ORDERING, RECORD_KEY, behind_list, deleted_records
 from rli.hudi.log_file.form import BlockKind
 from rli.hudi.log_file.parquet_block import parquet_records
 from rli.hudi.meta_columns import IS_DELETED
 from rli.hudi.schema import conform
 from rli.view.key_columns import KeyColumns
 from rli.view.merging.known_merges import Changes, KnownMerges
-from rli.view.merging.latest_changes import NO_RECORD, POSITION, changes
+from rli.view.merging.latest_changes import NO_RECORD, POSITION, changes, with_base_rows
 from rli.view.merging.log_blocks import DataBlock
 from rli.view.merging.ordering import comparable, require_known
 
@@ -43,6 +44,7 @@ class LogRecords:
         schema: of the records that are wanted.
         keys_of: where the keys stand in records of a schema.
         ordering: the ordering column with its type in the table; None if the last change of a key always counts.
+        base: name of the slice's base file, and number of its records; None if there is none.
         known: the changes of blocks that were read before.
         takes_all: whether most records will be taken, so that the first pass reads them whole.
         records: number of records of each block; the first pass tells it.
@@ -53,6 +55,7 @@ class LogRecords:
     schema: pa.Schema
     keys_of: Callable[[pa.Schema], KeyColumns]
     ordering: pa.Field | None
+    base: tuple[str, int] | None
     known: KnownMerges
     takes_all: bool
     records: tuple[int, ...] = ()
@@ -91,22 +94,35 @@ class LogRecords:
 
     def _changes_of(self, number: int, one: DataBlock) -> Changes:
         """The changes of a block, with positions that count from its first record."""
-        key = (self.table, one.identity, str(self.ordering))
+        key = (self.table, one.identity, str(self.ordering), self.base)
         found = self.known.blocks.get(key)
         if found is not None:
             return found
-        some, count = list[pa.Table](), 0
+        some, count, base_rows = list[pa.Table](), 0, None
         if one.block.kind is BlockKind.DELETE:
             some += map(self._deletes, deleted_records(one.block))
+            base_rows = BaseRows.from_tail(behind_list(one.block), sum(part.num_rows for part in some))
         else:
+            footer = None
             for batch in self._read(one, self._wanted if self.takes_all else self._of_changes):
+                footer = batch.schema.metadata
                 some.append(self._updates(batch, count, one))
                 count += batch.num_rows
                 if self.takes_all:
                     self._hold(number, batch)
-        found = Changes(count, pa.concat_tables(some) if some else pa.table({}))
+            base_rows = BaseRows.from_footer(footer, count)
+        rows = with_base_rows(pa.concat_tables(some), self._rows_of(base_rows)) if some else pa.table({})
+        found = Changes(count, rows)
         self.known.blocks.keep(key, found)
         return found
+
+    def _rows_of(self, told: BaseRows | None) -> NDArray[np.int64] | None:
+        """The positions that a block tells, if they are those of the slice's base file."""
+        if told is None or self.base is None:
+            return None
+        name, records = self.base
+        is_of_base = told.file_name == name and told.rows.min() >= UNKNOWN and told.rows.max() < records
+        return told.rows if is_of_base else None
 
     def _read(self, one: DataBlock, wanted: Callable[[pa.Schema], Sequence[str]]) -> Iterator[pa.Table]:
         is_avro = one.block.kind is BlockKind.AVRO

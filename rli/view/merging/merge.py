@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from rli.arrow_arrays import one_array
 from rli.codec.sought_strings import SoughtStrings
-from rli.view.merging.latest_changes import ALWAYS, KEY, NO_RECORD, ORDERING, POSITION, LatestChanges
+from rli.hudi.log_file.base_rows import UNKNOWN
+from rli.view.merging.latest_changes import ALWAYS, BASE_ROW, KEY, NO_RECORD, ORDERING, POSITION, LatestChanges
 from rli.view.merging.log_records import LogRecords
 from rli.view.merging.ordering import comparable, comparable_type, is_at_least, require_known
 
@@ -55,6 +56,30 @@ class Merge:
     def _sought(self) -> SoughtStrings:
         return SoughtStrings(one_array(self.latest[KEY]))
 
+    @cached_property
+    def is_placed(self) -> bool:
+        """Whether the positions in the base file of all changed records are known."""
+        return not (self.latest[BASE_ROW].to_numpy() == UNKNOWN).any()
+
+    @cached_property
+    def _base_rows(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """The positions in the base file of the changed records, in rising order, and the change of each."""
+        base_rows = self.latest[BASE_ROW].to_numpy()
+        order = np.argsort(base_rows)
+        return base_rows[order], order
+
+    def kept_of(self, start: int, count: int, ordering: pa.Array | None) -> NDArray[np.bool_]:
+        """As ``kept``, by the positions of records; only if ``is_placed``.
+
+        Args:
+            start: position of the next record in the base file.
+            count: of the next records.
+            ordering: as that of ``kept``.
+        """
+        base_rows, order = self._base_rows
+        inside = slice(np.searchsorted(base_rows, start), np.searchsorted(base_rows, start + count))
+        return self._kept(count, base_rows[inside] - start, order[inside], ordering)
+
     def kept(self, keys: pa.Array, ordering: pa.Array | None) -> NDArray[np.bool_]:
         """Which records of the base file stay as they are, shape (n,).
 
@@ -72,7 +97,13 @@ class Merge:
         self.has_repeats |= int(is_first.sum()) < len(rows)
         numbers, rows = numbers[is_first], rows[firsts][is_first]
         self._met[numbers] = True
-        kept = np.ones(len(keys), np.bool_)
+        return self._kept(len(keys), rows, numbers, ordering)
+
+    def _kept(
+        self, count: int, rows: NDArray[np.intp], numbers: NDArray[np.intp], ordering: pa.Array | None
+    ) -> NDArray[np.bool_]:
+        """Which of the next records stay; some of them, at ``rows``, meet the changes of ``numbers``."""
+        kept = np.ones(count, np.bool_)
         if ordering is None or not len(rows):
             kept[rows] = False
             return kept

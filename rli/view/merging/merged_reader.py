@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.arrow_arrays import one_array
@@ -17,24 +19,23 @@ from rli.errors import CorruptTableError
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.footer_bounds import RowGroupChoice
+from rli.hudi.log_file.base_rows import UNKNOWN
 from rli.hudi.log_file.form import Header
 from rli.hudi.schema import conform
 from rli.storage import Storage
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.key_columns import KeyColumns
-from rli.view.merging.known_merges import KnownMerges, MergedRows
+from rli.view.merging.known_merges import MOST_RECORDS, KnownMerges, MergedRows
 from rli.view.merging.latest_changes import NO_RECORD, POSITION
 from rli.view.merging.log_blocks import DataBlock, data_blocks
 from rli.view.merging.log_records import LogRecords
 from rli.view.merging.merge import Merge
 from rli.view.merging.rules import MergeRules
+from rli.view.slice_reader import FoundRecords
 
 _BYTES_OF_LOG_RECORD: Final = 64
 """Of a record of ten columns, compressed."""
-
-_MOST_KEPT: Final = 16 << 20
-"""Bytes of the records of a slice's log files that are kept in memory for later reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ class MergedReader:
         yield from self._added(self._logs(schema, records=known.records), known)
 
     def _added(self, logs: LogRecords, merged: MergedRows) -> Iterator[pa.Table]:
-        """The records of log files that a merge gives; keeps few of them for later reads, which decode no blocks then."""
+        """The records of log files that a merge gives; keeps them for later reads, which decode no blocks then, if there is room."""
         kept = self._table.known.added
         names = [(self._identity, field.name, field.type) for field in logs.schema]
         columns = [kept.get(name) for name in names]
@@ -201,11 +202,10 @@ class MergedReader:
         for batch in logs.take(merged.added):
             yield batch
             size += batch.nbytes
-            if size <= _MOST_KEPT:
+            if size <= MOST_RECORDS:
                 read.append(batch)
-        if size <= _MOST_KEPT:
-            for name, column in zip(names, pa.concat_tables(read).combine_chunks().columns, strict=True):
-                kept.keep(name, column)
+        if size <= MOST_RECORDS:
+            kept.keep_all(dict(zip(names, pa.concat_tables(read).columns, strict=True)))
 
     def _merged(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """As ``batches``, of a slice that is merged for the first time."""
@@ -214,9 +214,15 @@ class MergedReader:
         gone, start = [np.empty(0, np.int64)], 0
         if self._base is not None:
             columns = self._table.key_columns(self._base.schema).within(schema)
-            needed = self._needed(schema, columns)
-            for batch in self._base.batches(needed):
-                kept = merge.kept(columns.keys_of(_only(batch, columns.schema)), self._ordering_of(batch))
+            needed, stored = self._needed(schema, None), self._base.schema.names
+            # Without a stored column, nothing would say how many records there are.
+            by_place = merge.is_placed and any(name in stored for name in needed.names)
+            for batch in self._base.batches(needed if by_place else self._needed(schema, columns)):
+                ordering = self._ordering_of(batch)
+                if by_place:
+                    kept = merge.kept_of(start, batch.num_rows, ordering)
+                else:
+                    kept = merge.kept(columns.keys_of(_only(batch, columns.schema)), ordering)
                 gone.append(start + np.flatnonzero(~kept))
                 start += batch.num_rows
                 found = _only(batch, schema)
@@ -245,18 +251,24 @@ class MergedReader:
 
     def find(
         self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool = False
-    ) -> Iterator[tuple[pa.Array, pa.Table]]:
+    ) -> Iterator[FoundRecords]:
         """The merged records of some distinct keys: those of the base file are read as ``FileSliceReader.find`` reads them."""
         needed = self._needed(schema, columns)
         logs = self._logs(needed, takes_all=False)
         merge = Merge.of(logs, record_keys)
+        replaced, rows = [pa.array([], pa.string())], [np.empty(0, np.int64)]
         if self._base is not None:
-            for keys, batch in self._base.find(record_keys, columns, needed, finds_first=finds_first):
-                kept = pa.array(merge.kept(keys, self._ordering_of(batch)))
+            for keys, batch, base_rows in self._base.find(record_keys, columns, needed, finds_first=finds_first):
+                kept = merge.kept(keys, self._ordering_of(batch))
                 self._found_repeats |= merge.has_repeats
-                yield keys.filter(kept), _only(batch.filter(kept), schema)
+                replaced.append(keys.filter(pa.array(~kept)))
+                rows.append(base_rows[~kept])
+                stays = pa.array(kept)
+                yield FoundRecords(keys.filter(stays), _only(batch.filter(stays), schema), base_rows[kept])
+        known, of_known = pa.concat_arrays(replaced), np.concatenate(rows)
         for batch in logs.take(merge.added()):
-            yield columns.keys_of(_only(batch, columns.schema)), _only(batch, schema)
+            keys = columns.keys_of(_only(batch, columns.schema))
+            yield FoundRecords(keys, _only(batch, schema), _rows_by_key(keys, known, of_known))
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
         """The merged records at some positions (in rising order), made to fit ``schema``."""
@@ -281,15 +293,21 @@ class MergedReader:
     def _logs(self, schema: pa.Schema, *, takes_all: bool = True, records: tuple[int, ...] = ()) -> LogRecords:
         table = self._table
         location, known = table.storage.location, table.known
-        return LogRecords(self._blocks, location, schema, table.key_columns, table.ordering, known, takes_all, records)
+        base = None
+        if self._slice.base is not None and self._base is not None:
+            base = posixpath.basename(self._slice.base.path), self._base.rows
+        return LogRecords(
+            self._blocks, location, schema, table.key_columns, table.ordering, base, known, takes_all, records
+        )
 
-    def _needed(self, schema: pa.Schema, columns: KeyColumns) -> pa.Schema:
-        """The wanted columns, those of the keys, and that of ordering values.
+    def _needed(self, schema: pa.Schema, columns: KeyColumns | None) -> pa.Schema:
+        """The wanted columns, those of the keys if these are needed, and that of ordering values.
 
         These have the type of the table, as those of log files: a caller may ask for the wider type that it is about to write.
         """
         ordering = self._table.ordering
-        fields = [*([] if ordering is None else [ordering]), *schema, *columns.schema]
+        keys = pa.schema([]) if columns is None else columns.schema
+        fields = [*([] if ordering is None else [ordering]), *schema, *keys]
         return pa.schema({field.name: field for field in reversed(fields)}.values())
 
     def _ordering_of(self, batch: pa.Table) -> pa.Array | None:
@@ -306,6 +324,12 @@ def _whole(file: DataFile, source: pa.NativeFile) -> DataFile:
             remedy="restore it from a backup, or go back to before its commit with Hudi",
         )
     return replace(file, size=size)
+
+
+def _rows_by_key(keys: pa.Array, known: pa.Array, of_known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The positions in the base file of some keys, given those of the keys that it is known to hold; shape (n,)."""
+    places = pc.fill_null(pc.index_in(keys, value_set=known), len(known)).to_numpy(zero_copy_only=False)
+    return np.append(of_known, UNKNOWN)[places]
 
 
 def _only(batch: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -45,7 +45,7 @@ def found(table: rli.Table, keys: pa.Array) -> list[dict[str, object]]:
     (file_slice,) = snapshot.slices.values()
     with snapshot.reader(file_slice) as reader:
         parts = reader.find(keys, snapshot.key_columns(reader.schema), pa.schema([pa.field("n", pa.int64())]))
-        return [record for _, part in parts for record in part.to_pylist()]
+        return [record for part in parts for record in part.records.to_pylist()]
 
 
 @contextmanager

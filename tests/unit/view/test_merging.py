@@ -18,6 +18,7 @@ import rli
 from rli.file_group.stored_records import records_of
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.log_file.avro_block import avro_block
+from rli.hudi.log_file.base_rows import UNKNOWN, BaseRows
 from rli.hudi.log_file.delete_block import delete_block, deletes
 from rli.hudi.log_file.parquet_block import parquet_block
 from rli.hudi.log_file.rollback_block import rollback_block
@@ -57,11 +58,19 @@ class Change:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a log file; an undo has the number of the instant that it undoes, and no changes."""
+    """A block of a log file; an undo has the number of the instant that it undoes, and no changes.
+
+    It tells the positions of its records in the base file that has a name; None for a block that tells none.
+    """
 
     kind: str
     instant: int
     changes: tuple[Change, ...] = ()
+    base_file: str | None = None
+
+
+BASE_FILE: Final = f"f-0_0-0-0_{BASE}.parquet"
+NAMES: Final = st.sampled_from([BASE_FILE, BASE_FILE, "f-0_0-0-0_20240101000000000.parquet", None])
 
 
 def rows(marked: st.SearchStrategy[bool]) -> st.SearchStrategy[Change]:
@@ -74,6 +83,7 @@ BLOCKS: Final = st.one_of(
         st.sampled_from(["avro", "parquet"]),
         st.integers(1, 5),
         st.lists(rows(st.booleans()), min_size=1, max_size=6).map(tuple),
+        NAMES,
     ),
     st.builds(
         Block,
@@ -82,12 +92,14 @@ BLOCKS: Final = st.one_of(
         st.lists(st.builds(Change, st.sampled_from(KEYS), st.integers(-2, 4), st.none()), min_size=1, max_size=4).map(
             tuple
         ),
+        NAMES,
     ),
     st.builds(
         Block,
         st.just("delete"),
         st.integers(1, 5),
         st.lists(st.builds(Change, st.sampled_from(KEYS), st.none(), st.none()), min_size=1, max_size=4).map(tuple),
+        NAMES,
     ),
     st.builds(Block, st.just("undo"), st.integers(1, 5)),
 )
@@ -158,31 +170,40 @@ def batch(changes: Sequence[Change]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(listed, SCHEMA)
 
 
-def encoded(block: Block) -> bytes:
+def base_rows(block: Block, base: Sequence[Change]) -> BaseRows | None:
+    """The positions of a block's records; of another base file, none is right."""
+    if block.base_file is None:
+        return None
+    places = {row.key: place if block.base_file == BASE_FILE else 5 - place for place, row in enumerate(base)}
+    return BaseRows(block.base_file, np.array([places.get(one.key, UNKNOWN) for one in block.changes], np.int64))
+
+
+def encoded(block: Block, base: Sequence[Change]) -> bytes:
     schema, time = to_avro(SCHEMA, "trip"), instant(block.instant)
     if block.kind == "undo":
         return rollback_block(instant(9), time)
     if block.kind == "delete":
         given = [one.ts for one in block.changes]
         ordering = None if None in given else pa.array(given, pa.int64())
-        return delete_block(time, deletes(pa.array([one.key for one in block.changes]), "", ordering))
-    write = avro_block if block.kind == "avro" else parquet_block
-    return write(time, [batch(block.changes)], schema)
+        deleted = deletes(pa.array([one.key for one in block.changes]), "", ordering)
+        return delete_block(time, deleted, None, base_rows(block, base))
+    if block.kind == "avro":
+        return avro_block(time, [batch(block.changes)], schema)
+    return parquet_block(time, [batch(block.changes)], schema, base_rows=base_rows(block, base))
 
 
 def reader_of(folder: Path, given: Slice, known: KnownMerges) -> MergedReader:
     logs = []
     for number, blocks in enumerate(given.files, 1):
         name = f".f-0_{BASE}.log.{number}_0-0-0"
-        content = b"".join(map(encoded, blocks))
+        content = b"".join(encoded(block, given.base or []) for block in blocks)
         (folder / name).write_bytes(content)
         logs.append(DataFile(name, len(content)))
     stored = None
     if given.base is not None:
-        name = f"f-0_0-0-0_{BASE}.parquet"
         # Small row groups, so that single keys are sought in several.
-        pq.write_table(pa.Table.from_batches([batch(given.base)], SCHEMA), folder / name, row_group_size=2)
-        stored = DataFile(name, (folder / name).stat().st_size)
+        pq.write_table(pa.Table.from_batches([batch(given.base)], SCHEMA), folder / BASE_FILE, row_group_size=2)
+        stored = DataFile(BASE_FILE, (folder / BASE_FILE).stat().st_size)
     completed = SeenInstants(frozenset(map(instant, given.seen)), BASE, None, frozenset())
     file_slice = FileSlice(GROUP, BASE, stored, tuple(logs), completed)
     table = MergedTable(Storage(str(folder)), MergeRules(given.ordering), SCHEMA, lambda _: META_KEYS, known)
@@ -243,8 +264,8 @@ def test_later_column_counts_its_records(tmp_path: Path) -> None:
 
 def require_keys(reader: MergedReader, sought: list[str], model: dict[str, tuple[int | None, str | None]]) -> None:
     parts = list(reader.find(pa.array(sought), META_KEYS, SCHEMA))
-    assert found_in([records for _, records in parts]) == {key: model[key] for key in sought if key in model}
-    assert all(part.to_pylist() == records[RECORD_KEY].to_pylist() for part, records in parts)
+    assert found_in([part.records for part in parts]) == {key: model[key] for key in sought if key in model}
+    assert all(part.keys.to_pylist() == part.records[RECORD_KEY].to_pylist() for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +301,7 @@ def test_records_without_ordering_are_refused(tmp_path: Path, stored: int | None
 
 def test_blocks_of_other_commits_are_refused(tmp_path: Path) -> None:
     """From table version 8 on, each log file belongs to one commit."""
-    content = encoded(Block("avro", 1, (Change("k1", 1, "x"),)))
+    content = encoded(Block("avro", 1, (Change("k1", 1, "x"),)), [])
     (tmp_path / f".f-0_{BASE}.log.1_0-0-0").write_bytes(content)
     file = DataFile(f".f-0_{BASE}.log.1_0-0-0", len(content))
     table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: META_KEYS, KnownMerges())
@@ -291,7 +312,7 @@ def test_blocks_of_other_commits_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, 9, 40])
 def test_cut_log_is_an_error(tmp_path: Path, cut: int) -> None:
     """A file that one commit wrote has no block of a dead writer."""
-    content: Any = encoded(Block("avro", 1, (Change("k1", 1, "x"),)))
+    content: Any = encoded(Block("avro", 1, (Change("k1", 1, "x"),)), [])
     (tmp_path / ".f-0_1.log.1_0-0-0").write_bytes(content[:-cut])
     file = DataFile(".f-0_1.log.1_0-0-0", len(content))
     table = MergedTable(Storage(str(tmp_path)), MergeRules(None), SCHEMA, lambda _: META_KEYS, KnownMerges())
