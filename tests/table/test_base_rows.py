@@ -70,6 +70,7 @@ def require_positions(table: Table, blocks: int) -> None:
         assert stored.take(pa.array(rows.rows)).to_pylist() == keys
 
 
+@pytest.mark.invariant("P56")
 def test_each_block_tells_its_rows(table: Table) -> None:
     expected = by_key(table.read().to_pylist())
     for number, keys in enumerate((["k30", "k07"], ["k07", "k08"], ["k08"])):
