@@ -124,7 +124,7 @@ class Fence:
         # Before the change shows. In the other order, a reader of Hudi could list files by a metadata table that lacks
         # this change.
         if change.concerns_metadata:
-            let_go(kept_by_service(self.table, change), self)
+            let_go(kept_by_service(self.table, change), self, self.table.reloaded())
         with self._prepared(content) as draft:
             instant.begin_from(draft)
 
@@ -152,6 +152,8 @@ class Fence:
     ) -> PreparedCommit:
         """Make the content of a commit, and have it on the disk with all that it needs; then the lease is checked.
 
+        The definition of the table was read under the lease, when the write was checked.
+
         Args:
             instant: inflight, of a write.
             change: what the write changes.
@@ -159,7 +161,7 @@ class Fence:
             upkept: what becomes of the metadata table.
         """
         if change.changes_files:
-            let_go(upkept.partitions, self)
+            let_go(upkept.partitions, self, self.table)
         storage, path = self.table.storage, paths.commit_content(instant.time)
         files, deltacommit = [path, *needed.files], None
         if upkept.deltacommit is not None:
@@ -194,7 +196,7 @@ class Fence:
         # What an earlier attempt has left. No later attempt has given a file one of these names.
         left = files_of_deltacommit(storage, instant)
         upkept = upkept_by_service(self.table, instant, change)
-        let_go(upkept.partitions, self)
+        let_go(upkept.partitions, self, self.table.reloaded())
         if upkept.deltacommit is None:
             return
         for path, content in upkept.deltacommit.files.items():
@@ -231,7 +233,9 @@ class Fence:
 def settle_prepared(fence: Fence) -> None:
     """Fence off all former holders of the lease. The caller has the lease, and prepares nothing itself yet."""
     storage = fence.table.storage
-    prepared, contents = (storage.list_files(folder) for folder in (paths.PREPARED, f"{paths.PREPARED}/drafts"))
+    listed = storage.list_files(paths.PREPARED, recursive=True)
+    prepared = [file for file in listed if posixpath.dirname(file.path) == paths.PREPARED]
+    contents = [file for file in listed if posixpath.dirname(file.path) == f"{paths.PREPARED}/drafts"]
     if prepared or contents:
         # What was listed before is of no successor, which would lose its content before it is published.
         fence.require_held()

@@ -53,15 +53,15 @@ def _told(table: TableDefinition, tell: Callable[[Upkeep], Upkept]) -> Upkept:
         return Upkept(KeptPartitions((), dict.fromkeys(table.properties.metadata_partitions, str(error))), None)
 
 
-def let_go(partitions: KeptPartitions, fence: ReplacesFiles) -> None:
+def let_go(partitions: KeptPartitions, fence: ReplacesFiles, table: TableDefinition) -> None:
     """Make readers use no partition of the metadata table that a change does not keep. The caller holds the lease.
 
     Args:
         partitions: those that the change keeps, and the others.
         fence: of the caller.
+        table: its definition, read under the lease.
     """
     if partitions.keeps_nothing:
-        table = fence.table.reloaded()
         listed = table.properties.all_metadata_partitions
         if listed or table.storage.exists(METADATA_FOLDER):
             remove_partitions([PartitionKind.FILES, *listed], fence)

@@ -155,9 +155,12 @@ def _records(
             snapshot, groups = located.snapshot, located.groups()
             lacks_none = located.is_recalled or require_files(snapshot, groups)
             found = _read(located, *wanted)
+            if located.is_recalled and groups:
+                # An earlier look listed under this very timeline, and found it again: neither lacks anything, and the files were read.
+                return found
             current = Snapshot.now(snapshot.table)
             if is_shown_by(current, snapshot, groups):
-                if lacks_none and not located.is_recalled and current.timeline == snapshot.timeline:
+                if lacks_none and current.timeline == snapshot.timeline:
                     SLICES.keep(snapshot, {group.partition_path for group in groups})
                 return found
         except (*OVERTAKEN, CorruptIndexError) as problem:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
@@ -24,8 +24,7 @@ _UNTIL_LISTED: Final = Retrying(
 _STEPS_ASIDE: Final = frozenset({".", ".."})
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(NamedTuple):
     """A file below the root of a storage.
 
     Attributes:
@@ -256,14 +255,11 @@ class Storage:
 
     def list_files(self, path: str = "", *, recursive: bool = False) -> list[StoredFile]:
         """Files below a folder, ordered by path; empty where there is no such folder."""
-        return sorted(
-            (
-                StoredFile(self._relative(info.path), info.size or 0)
-                for info in self._select(path, recursive=recursive)
-                if info.type is fs.FileType.File
-            ),
-            key=lambda file: file.path,
-        )
+        found = [info for info in self._select(path, recursive=recursive) if info.type is fs.FileType.File]
+        if recursive:
+            return sorted(StoredFile(self._relative(info.path), info.size or 0) for info in found)
+        folder = f"{path}/" if path else ""
+        return sorted(StoredFile(folder + info.base_name, info.size or 0) for info in found)
 
     def modification_times(self, path: str) -> dict[str, datetime]:
         """The name of each file in a folder → when it was written, by the clock of the file server.

@@ -23,9 +23,11 @@ from rli import (
 )
 from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
+from rli.hudi.timeline.timeline import Timeline
 from rli.locations import LocationUpdate
 from rli.storage import Storage, StoredFile
 from rli.table.table import opened_table
+from rli.view.definition import TableDefinition
 from rli.view.file_system_view import FileSystemView
 from tests.support.indexes import record_index
 from tests.support.tables import commit_version, records, rewrite_in_row_groups, turn_into_foreign_commit
@@ -313,6 +315,24 @@ def test_known_partition_is_not_listed_again(trips: Table, monkeypatch: pytest.M
         assert listed.count("x") == 1
         open_table(trips.location).upsert(records(*((f"k{number}", "x", 2, 2.0) for number in range(9))))
         listed.clear()
+
+
+@pytest.mark.invariant("P16")
+def test_known_partition_takes_one_timeline(trips: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an earlier read listed under the same timeline lacks nothing; a key that is nowhere is asked of two timelines."""
+    trips.upsert(records(("a", "x", 1, 1.0)))
+    trips.get(["a"])
+    loads, load_timeline = [0], TableDefinition.load_timeline
+
+    def counting(table: TableDefinition) -> Timeline:
+        loads[0] += 1
+        return load_timeline(table)
+
+    monkeypatch.setattr(TableDefinition, "load_timeline", counting)
+    assert trips.get(["a"])["ts"].to_pylist() == [1]
+    assert loads == [1]
+    assert trips.get(["nobody"]).num_rows == 0
+    assert loads == [3]
 
 
 @pytest.mark.invariant("P41")

@@ -40,9 +40,13 @@ _MOST_REMEMBERED: Final = 1024
 """Rollbacks and restores whose content is kept in memory."""
 
 _MOST_PARSED: Final = 4096
-"""Names of files whose meaning is kept in memory: a write loads the timeline four times."""
+"""Names of files whose meaning is kept in memory: a write loads the timeline five times, and changes it three times."""
 
 _REMEMBERED: Final[dict[tuple[str, frozenset[tuple[str, str]], str, int], Undone]] = {}
+
+_BYTES_OF_LISTS: Final = 32 * 1024 * 1024
+_MEMORY_OF_NAME: Final = 1_024
+"""A file of a list takes about so many bytes: its name, and its instant."""
 
 _BYTES_OF_COMMITS: Final = 32 * 1024 * 1024
 _MEMORY_OF_BYTE: Final = 3
@@ -256,10 +260,30 @@ def load_timeline(storage: Storage, layout: TimelineLayout) -> Timeline:
 
 
 def listed_timeline(storage: Storage, layout: TimelineLayout, files: Iterable[StoredFile]) -> Timeline:
-    """The timeline of the files in its folder; raises as ``load_timeline``.
+    """The timeline of the files in its folder; raises as ``load_timeline``. Of two equal lists in a row, the second is not parsed again.
 
     It may lack instants that left for the archive while the folder was listed: see ``is_unbroken``.
     """
+    key, found = (storage.location, storage.root, layout), tuple(files)
+    kept = _LISTED.get(key)
+    if kept is None or kept.files != found:
+        kept = _KeptList(found, _timeline_of(storage, layout, found))
+        _LISTED.keep(key, kept)
+    timeline = kept.timeline
+    return timeline if timeline.storage is storage else replace(timeline, storage=storage)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptList:
+    files: tuple[StoredFile, ...]
+    timeline: Timeline
+
+
+_LISTED: Final = ByteCache[_KeptList](_BYTES_OF_LISTS, lambda kept: (len(kept.files) + 1) * _MEMORY_OF_NAME)
+"""The last list of each timeline's folder, and what it says."""
+
+
+def _timeline_of(storage: Storage, layout: TimelineLayout, files: Iterable[StoredFile]) -> Timeline:
     listed = sorted(_furthest_states(_instants_of(files, layout)), key=_order)
     torn = _torn(listed, layout)
     instants = tuple(sorted((_as_pending(i) if i in torn else i for i in listed), key=_order))

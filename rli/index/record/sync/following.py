@@ -48,6 +48,8 @@ class Following:
 
     def runner_for(self, instants: Sequence[str]) -> TaskRunner:
         """What applies the journals of some commits: the engine if they are large, else this process."""
+        if isinstance(self.tasks, InProcess):
+            return self.tasks
         return InProcess() if journal_bytes(self.storage, instants) <= self.index.limits.small_journals else self.tasks
 
 

@@ -121,6 +121,29 @@ def test_trailing_empty_commits_are_incomplete(tmp_path: Path, version: int, com
         load_timeline(storage, layout)
 
 
+def test_emptied_commit_is_noticed(tmp_path: Path) -> None:
+    """A power cut on a file server may empty a file that this process has listed before."""
+    storage, layout = storage_with(tmp_path, f"{T1}.commit", f"{T2}.commit"), TimelineLayout.of(1)
+    assert times(load_timeline(storage, layout)) == [T1, T2]
+    storage.write_bytes(f".hoodie/{T2}.commit", b"")
+    assert times(load_timeline(storage, layout)) == [T1]
+    storage.write_bytes(f".hoodie/{T2}.commit", COMMIT)
+    assert times(load_timeline(storage, layout)) == [T1, T2]
+
+
+def test_equal_timelines_read_their_own_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, found = TimelineLayout.of(1), list[CommitMetadata]()
+    for folder, operation in (("a", "UPSERT"), ("b", "DELETE")):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        storage = storage_with(Path("t"))
+        storage.write_bytes(f".hoodie/{T1}.commit", CommitMetadata((), operation=operation).to_json())
+        timeline = load_timeline(storage, layout)
+        found.append(read_commit(storage, timeline, timeline.instants[0]))
+        assert timeline.storage is storage
+    assert [commit.operation for commit in found] == ["UPSERT", "DELETE"]
+
+
 def test_visible_are_completed_and_archived_writes(tmp_path: Path) -> None:
     timeline = load_timeline(
         storage_with(tmp_path, f"{T2}.commit", f"{T3}.inflight", f"{T4}.commit"), TimelineLayout.of(1)
