@@ -43,7 +43,7 @@ from rli.view.lost_files import require_files
 from rli.view.scan import wanted_columns
 from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import is_shown_by, is_whole_for
+from rli.view.time_travel import has_last_write, is_shown_by, is_whole_for
 
 _SAMPLE: Final = 5
 
@@ -155,7 +155,7 @@ def _records(
             snapshot, groups = located.snapshot, located.groups()
             lacks_none = located.is_recalled or require_files(snapshot, groups)
             found = _read(located, *wanted)
-            if located.is_recalled and groups:
+            if located.is_recalled and groups and has_last_write(snapshot):
                 # An earlier look listed under this very timeline, and found it again: neither lacks anything, and the files were read.
                 return found
             current = Snapshot.now(snapshot.table)

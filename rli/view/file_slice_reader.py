@@ -35,6 +35,9 @@ _ROWS_PER_KEY: Final = 4
 _KEYS_PER_ROW_GROUP: Final = 2
 """Of more keys than that, hardly a row group holds none."""
 
+_FEW_PAGES_IN_VAIN: Final = 48
+"""Pages that are decoded for keys with the hash of a sought one: with more, keys are read first, and then the columns of the sought ones."""
+
 _FEW_MATCHES: Final = 16
 """Rows of a row group that are read by their pages. More are in so many pages that all of them are read."""
 
@@ -168,13 +171,14 @@ class FileSliceReader:
                 for found, records, positions in self._in_one_pass(candidates, columns, schema, row_group):
                     yield FoundRecords(found, records, start + positions)
                 continue
-            places = self._hashed_positions(candidates, columns, row_group) if is_hashed else None
-            if places is None:
-                places = self._positions(candidates, columns, row_group, finds_first=finds_first)
-            positions, found = places
+            hashed = self._hashed_rows(candidates, columns, others, row_group) if is_hashed else None
+            if hashed is None:
+                hashed = *self._positions(candidates, columns, row_group, finds_first=finds_first), None
+            positions, found, records = hashed
             if not len(found):
                 continue
-            records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
+            if records is None:
+                records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
             values = (found if field.name in columns.copies else records.column(field.name) for field in schema)
             yield FoundRecords(found, pa.table([*values], schema=schema), start + positions)
             if finds_first:
@@ -221,23 +225,40 @@ class FileSliceReader:
         """Whether many a row group holds none of some keys."""
         return len(record_keys) <= _KEYS_PER_ROW_GROUP * self._base.row_groups
 
-    def _hashed_positions(
-        self, record_keys: pa.Array, columns: KeyColumns, row_group: int
-    ) -> tuple[NDArray[np.intp], pa.Array] | None:
-        """As ``_positions``, by the hashes of the file; None if they are missing or damaged, or lead to many rows."""
+    def _hashed_rows(
+        self, record_keys: pa.Array, columns: KeyColumns, others: pa.Schema, row_group: int
+    ) -> tuple[NDArray[np.intp], pa.Array, pa.Table | None] | None:
+        """As ``_positions``, by the hashes of the file, with the records if these are read together with the keys.
+
+        Args:
+            record_keys: sought.
+            columns: where the keys stand.
+            others: the schema of the records.
+            row_group: its number.
+
+        Returns:
+            Positions, keys and records; None if the hashes are missing or damaged, or lead to many rows.
+        """
         hashes = self._base.key_hashes(row_group)
         if hashes is None:
             return None
         sought = hashes_of(record_keys)
         matches = np.flatnonzero(hashes == sought[0] if len(sought) == 1 else np.isin(hashes, sought))
         if not len(matches):
-            return matches, pa.array([], pa.string())
-        keys = self._base.rows_at(row_group, columns.schema.names, matches) if len(matches) <= _FEW_MATCHES else None
+            return matches, pa.array([], pa.string()), None
+        if len(matches) > _FEW_MATCHES:
+            return None
+        names, whole = columns.schema.names, None
+        if len(others) and (len(matches) - len(record_keys)) * len(others) <= _FEW_PAGES_IN_VAIN:
+            all_names = dict.fromkeys([*names, *self._base.present_columns(others)])
+            whole = self._base.rows_at(row_group, [*all_names], matches)
+        keys = self._base.rows_at(row_group, names, matches) if whole is None else whole
         if keys is None:
             return None
         stored = columns.keys_of(conform(keys, columns.schema))
-        is_sought = pc.is_in(stored, value_set=record_keys).to_numpy(zero_copy_only=False)
-        return matches[is_sought], stored.filter(pa.array(is_sought))
+        is_sought = pc.is_in(stored, value_set=record_keys)
+        records = None if whole is None else conform(whole.filter(is_sought), others)
+        return matches[is_sought.to_numpy(zero_copy_only=False)], stored.filter(is_sought), records
 
     def _positions(
         self, record_keys: pa.Array, columns: KeyColumns, row_group: int, *, finds_first: bool

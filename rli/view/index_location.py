@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import posixpath
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
@@ -17,6 +18,9 @@ from rli.view import paths
 
 _STORED: Final = f"lmdb:{paths.INDEX}"
 """URL of such an index as it is stored, relative to the table."""
+
+_MOST_PARSED: Final = 64
+"""Contents of settings whose meaning is kept in memory: each write reads the settings four times, each look-up twice."""
 
 
 def own_index_url(storage: Storage) -> str:
@@ -59,12 +63,23 @@ def from_stored(storage: Storage, content: bytes) -> tuple[TableSettings, Stored
     Raises:
         SettingsError: the settings are damaged.
     """
-    settings = TableSettings.from_json(content)
-    named = IndexUrl.parse(settings.index_url)
+    settings, named = _parsed(content)
     if named.store == _STORED or _was_own(storage, named.store):
-        settings = settings.model_copy(update={"index_url": named.at(own_index_url(storage)).full})
+        settings = _with_index_in_table(content, own_index_url(storage))
         return settings, StoredUrl(settings.index_url)
     return settings, StoredUrl(json.loads(content)["index_url"])
+
+
+@lru_cache(_MOST_PARSED)
+def _parsed(content: bytes) -> tuple[TableSettings, IndexUrl]:
+    settings = TableSettings.from_json(content)
+    return settings, IndexUrl.parse(settings.index_url)
+
+
+@lru_cache(_MOST_PARSED)
+def _with_index_in_table(content: bytes, own_url: str) -> TableSettings:
+    settings, named = _parsed(content)
+    return settings.model_copy(update={"index_url": named.at(own_url).full})
 
 
 def _was_own(storage: Storage, index_url: str) -> bool:

@@ -162,6 +162,12 @@ def is_latest(snapshot: Snapshot) -> bool:
     return snapshot.timeline.instants == snapshot.table.load_timeline().instants
 
 
+def has_last_write(snapshot: Snapshot) -> bool:
+    """Whether the last write of a state is completed still: the newest is undone first, and hidden before its files go."""
+    last = snapshot.timeline.latest_write
+    return last is not None and snapshot.table.storage.exists(snapshot.timeline.layout.path(last.file_name))
+
+
 def is_whole_for(snapshot: Snapshot, groups: Collection[FileGroupId] | None = None) -> bool:
     """Whether a snapshot of the present state shows some file groups as they were; if not, it is out of date (P16).
 

@@ -15,7 +15,7 @@ from tests.support.tables import records
 pytestmark = pytest.mark.slow
 
 _MOST_OF_WRITE: Final = 58
-_MOST_OF_READ: Final = 7
+_MOST_OF_READ: Final = 8
 
 Requests = Callable[[Callable[[], object]], list[str]]
 

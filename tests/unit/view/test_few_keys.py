@@ -13,6 +13,7 @@ import pytest
 import rli
 from rli.hudi.base_file_reader import BaseFileReader
 from rli.hudi.key_hashes import StoredHashes, hashes_of
+from rli.hudi.page_cuts import Rows
 
 ROWS = 20_000
 KEYS = pa.array([f"key-{number * 7_919 % 1_000_003}" for number in range(ROWS)])
@@ -67,6 +68,19 @@ def test_keys_of_equal_hash_differ(table: rli.Table) -> None:
     with no_column_read():
         assert found(table, alike.slice(0, 1)) == []
         assert found(table, pa.concat_arrays([alike.slice(0, 1), KEYS.slice(5, 1)])) == [{"n": 5}]
+
+
+def test_key_is_read_with_its_columns(table: rli.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, rows_at = list[list[str]](), BaseFileReader.rows_at
+
+    def noting(reader: BaseFileReader, row_group: int, names: list[str], rows: Rows) -> pa.Table | None:
+        reads.append(names)
+        return rows_at(reader, row_group, names, rows)
+
+    table.get([KEYS[5].as_py()])
+    monkeypatch.setattr(BaseFileReader, "rows_at", noting)
+    assert table.get([KEYS[5].as_py()], ["n", "id"]).to_pylist() == [{"n": 5, "id": KEYS[5].as_py()}]
+    assert reads == [["_hoodie_record_key", "n"]]
 
 
 def test_absent_keys_read_no_column(table: rli.Table) -> None:
