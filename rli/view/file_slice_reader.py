@@ -172,9 +172,10 @@ class FileSliceReader:
                     yield FoundRecords(found, records, start + positions)
                 continue
             hashed = self._hashed_rows(candidates, columns, others, row_group) if is_hashed else None
-            if hashed is None:
-                hashed = *self._positions(candidates, columns, row_group, finds_first=finds_first), None
-            positions, found, records = hashed
+            positions, found, records = hashed or (
+                *self._positions(candidates, columns, row_group, finds_first=finds_first),
+                None,
+            )
             if not len(found):
                 continue
             if records is None:
