@@ -7,16 +7,16 @@ pieces beforehand, in rows that no other value ever has.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from rli.errors import CorruptIndexError, StoreUnavailableError
-from rli_hbase.client import Client
 from rli_hbase.control_record import TOKEN_WIDTH, Kind, RecordState, next_state, pieces_body
 from rli_hbase.keyspace import name_of_record, piece_row, record_row, successor
 from rli_hbase.scanning import read_rows
+from rli_hbase.table import IndexTable
 from rli_hbase.thrift import Mutation, TScan
 
 MAX_CELL_BYTES: Final = 10 << 10
@@ -32,13 +32,16 @@ _NOT_REMOVED: Final = b"ValueFilter(!=, 'binaryprefix:%s')" % Kind.REMOVED.value
 class ControlRecords:
     """The control records of one generation of an index."""
 
-    def __init__(self, client: Client, column: bytes) -> None:
-        self._client = client
-        self._column = column
+    def __init__(self, table: IndexTable) -> None:
+        self._table = table
+        self._client = table.client
+        self._column = table.columns.control
 
-    def read(self, name: str) -> bytes | None:
-        """The value of a record, None where there is none."""
-        return self._value(name, self._state(name))
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        """The values of records, None where there is none; see ``Store.read_controls``."""
+        cells = self._table.read_while_present([record_row(name) for name in names], self._column)
+        states = (None if cell is None else RecordState.from_bytes(cell) for cell in cells)
+        return list(map(self._value, names, states))
 
     def scan(self, prefix: str, start: str) -> list[tuple[str, bytes]]:
         """Records whose name begins with ``prefix`` and is not below ``start``, ordered by name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from rli.store import Store, with_option, without_option
@@ -35,7 +36,7 @@ class ControlledStore(Store):
     def __init__(self, url: str, table: IndexTable) -> None:
         self._url = url
         self._table = table
-        self._control = ControlRecords(table.client, table.columns.control)
+        self._control = ControlRecords(table)
 
     @property
     def url(self) -> str:
@@ -48,9 +49,14 @@ class ControlledStore(Store):
         return with_option(beside, "prefix", str(_PREFIX_WIDTH))
 
     def read_control(self, name: str) -> bytes | None:
-        value = self._control.read(name)
-        self._table.require_present()
+        [value] = self._control.read_all([name])
+        # A value that was found is one of this index. One that was not may have gone with it, behind the look at the generation.
+        if value is None:
+            self._table.require_present()
         return value
+
+    def read_controls(self, names: Sequence[str]) -> list[bytes | None]:
+        return self._control.read_all(names)
 
     def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
         found = self._control.scan(prefix, start)

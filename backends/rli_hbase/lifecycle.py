@@ -91,6 +91,17 @@ def require_generation(client: Client, generation: bytes) -> None:
         raise _was_dropped(client)
 
 
+def cells_beside_generation(
+    client: Client, generation: bytes, rows: Sequence[bytes], column: bytes
+) -> list[bytes | None]:
+    """The cells of a column in some rows; raises ``IndexNotFoundError`` if the same request finds another generation, or none."""
+    found = client.call(lambda thrift: _read_beside_generation(client, rows, column, thrift))
+    cells = {(row.row, name): cell.value for row in found for name, cell in row.columns.items()}
+    if cells.get((GENERATION_ROW, GENERATION_COLUMN)) != generation:
+        raise _was_dropped(client)
+    return [cells.get((row, column)) for row in rows]
+
+
 def drop_generation(client: Client, generation: bytes) -> None:
     """Remove the index and its table; raises ``IndexNotFoundError`` if it is not there any more."""
     # First the note, then the table. In between, the index is gone for everybody, and the next create finishes the
@@ -110,6 +121,17 @@ def _read_row(client: Client, thrift: Any) -> list[Any]:
 def _read(client: Client, thrift: Any) -> bytes | None:
     rows = _read_row(client, thrift)
     return rows[0].columns[GENERATION_COLUMN].value if rows else None
+
+
+def _read_beside_generation(client: Client, rows: Sequence[bytes], column: bytes, thrift: Any) -> list[Any]:
+    wanted, columns = [GENERATION_ROW, *rows], [GENERATION_COLUMN, column]
+    try:
+        found: list[Any] = thrift.getRowsWithColumns(client.table, wanted, columns, {})
+    except HbaseError:
+        # HBase does not say of many rows that the table is gone; of one row it does.
+        _read_row(client, thrift)
+        raise
+    return found
 
 
 def _swap(client: Client, thrift: Any, before: bytes | None, after: bytes) -> None:

@@ -64,7 +64,6 @@ class HbaseStore(ControlledStore):
         for rows in self._kinds:
             for found in rows.find(prefixes):
                 yield from to_batches(found)
-        self._table.require_present()
 
     def stats(self) -> StoreStats:
         """Count what is stored by reading all of it; HBase does not tell its size through Thrift."""

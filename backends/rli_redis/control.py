@@ -7,6 +7,7 @@ decided by its reader (P25), for entries by ``rli_redis.epochs``.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,16 +60,19 @@ class ControlRecords:
 
     def read(self, name: str) -> bytes | None:
         """The value of a record, None where there is none."""
+        return self.read_all([name])[0]
+
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        """The values of records at one moment."""
         seen = self._seen
         keys = [self._names.control, self._names.control_tokens]
         known_of = 0 if seen is None else seen.number
-        reply = self._servers.execute(Command.run(self._place, READ_CONTROL, keys, [name, known_of]))
+        reply = self._servers.execute(Command.run(self._place, READ_CONTROL, keys, [known_of, *names]))
         if reply is None:
             raise self._lost()
-        changes, last, known, value = reply
+        changes, last, known, *values = reply
         self._have_seen(seen, _Change(changes, last), known)
-        found: bytes | None = value
-        return found
+        return values
 
     def scan(self, prefix: str, start: str) -> list[tuple[str, bytes]]:
         """The records whose name begins with ``prefix`` and is not below ``start``, in order."""

@@ -103,6 +103,10 @@ class RedisStore(Store):
         self._opened()
         return self._control.read(name)
 
+    def read_controls(self, names: Sequence[str]) -> list[bytes | None]:
+        self._opened()
+        return self._control.read_all(names)
+
     def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
         self._opened()
         return self._control.scan(prefix, start)

@@ -166,6 +166,7 @@ class Store(ABC):
         """All entries whose keys begin with one of some prefixes, tombstones included, in batches of one width.
 
         There may be more of them than fit into memory, and the caller may stop at any batch. By default, the shards of the prefixes are scanned: stores that keep keys in order need not do that.
+        If the index was dropped, a store may give fewer: then its next call raises ``IndexNotFoundError``.
 
         Args:
             prefixes: distinct, each with the only shard where it is sought.
@@ -186,6 +187,14 @@ class Store(ABC):
     @abstractmethod
     def read_control(self, name: str) -> bytes | None:
         """The value of a control record, None where there is none."""
+
+    def read_controls(self, names: Sequence[str]) -> list[bytes | None]:
+        """What ``read_control`` gives for each of some names, in as few requests as the store can.
+
+        The values need not be of one moment, nor be read in the order of the names: each is of some moment of the call. If the
+        index was dropped, a store may give records as absent: then its next call raises ``IndexNotFoundError``.
+        """
+        return [self.read_control(name) for name in names]
 
     @abstractmethod
     def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
@@ -211,8 +220,7 @@ class Store(ABC):
 
     def applied_sequence(self) -> int | None:
         """The last commit sequence that was marked as applied; None before the first watermark."""
-        stored = self.read_control(APPLIED)
-        return None if stored is None else _sequence_in(stored)
+        return sequence_in(self.read_control(APPLIED))
 
     def applied(self) -> Watermarks:
         """The watermarks of every part of the store; to be read before the entries that ``mark_applied`` will count."""
@@ -271,8 +279,13 @@ def keys_that_begin(keys: EncodedKeys, prefixes: NDArray[np.void]) -> NDArray[np
     return np.isin(np.ascontiguousarray(leading).view(f"V{width}")[:, 0], prefixes)
 
 
-def _sequence_in(stored: bytes) -> int:
-    """The sequence of a watermark. Only its canonical text passes: a watermark is raised by comparing it with that."""
+def sequence_in(stored: bytes | None) -> int | None:
+    """The sequence in the control record ``APPLIED``, None where there is no record.
+
+    Only the canonical text of a number passes: a watermark is raised by comparing it with that.
+    """
+    if stored is None:
+        return None
     if len(stored) <= _LONGEST_WATERMARK and stored.isdigit() and str(int(stored)).encode() == stored:
         return int(stored)
     raise CorruptIndexError(

@@ -25,6 +25,7 @@ from rli.filters.filter import WithValues
 from rli.hudi.timeline.instant import Instant
 from rli.index.any_index import locate_now
 from rli.index.contract import LOOKUP_SECONDS, TableIndex
+from rli.index.values_in_stores import ValuesInStores
 from rli.model import ChangeImages, Query
 from rli.reads.changes.table_changes import ChangeChoices, CommitChanges, PlannedChanges, follow_changes
 from rli.reads.point_reads import get_found, get_records
@@ -138,7 +139,7 @@ class TableReading:
         if NamedIndexes.load(opened.definition.storage).kept_in_stores:
             found = opened.look_up_with(
                 lambda definition, index: get_found(
-                    definition, index, opened.values.keys_with, columns, filters, timeout=timeout
+                    definition, index, ValuesInStores(lambda: index).keys_with, columns, filters, timeout=timeout
                 )
             )
         if found is not None:

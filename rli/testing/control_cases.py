@@ -80,6 +80,15 @@ class ControlCases:
         for name in names:
             assert store.read_control(name) == name.encode()
 
+    def test_several_records_are_read_together(self, store: Store) -> None:
+        large = bytes(range(256)) * (3 << 12)
+        for name, value in (("a", b""), ("b", b"two"), ("c", large), ("gone", b"x")):
+            store.compare_and_set(name, None, value)
+        store.compare_and_set("gone", b"x", None)
+        assert store.read_controls([]) == []
+        assert store.read_controls(["b", "absent", "c", "a", "gone", "b"]) == [b"two", None, large, b"", None, b"two"]
+        assert store.read_controls(["absent"]) == [None]
+
     def test_scan_gives_prefix_in_name_order(self, store: Store) -> None:
         names = ["commit/0009", "commit/0010", "commit/0002", "commit", "commit0", "commi", "lease", "commit/"]
         for name in names:

@@ -51,6 +51,7 @@ def every_use(store: Store) -> list[Callable[[], object]]:
         lambda: store.put(key_batch([b"k"]), entries_of(9, [9])),
         lambda: scanned(store, [0]),
         lambda: store.read_control("settings"),
+        lambda: store.read_controls(["settings", "lease"]),
         lambda: store.scan_control(""),
         lambda: store.compare_and_set("lease", None, b"mine"),
         store.stats,

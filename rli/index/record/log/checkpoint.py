@@ -128,10 +128,6 @@ class Checkpoint:
         """The same checkpoint, with all that another one of the same log has read of their pages."""
         return replace(self, _pages_read=other._pages_read, _known_groups=other._known_groups)
 
-    def is_newest(self) -> bool:
-        """Whether the store still has this checkpoint."""
-        return self.store.read_control(CHECKPOINT) == self.content
-
     def sequence_of(self, instant: str) -> int | None:
         """The first sequence of the record that brings an instant; None if the checkpoint does not know it."""
         for position in reversed(range(len(self.pages))):

@@ -12,7 +12,7 @@ is the commit itself: the log is its timeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
 from rli.errors import SettingsError
@@ -52,12 +52,19 @@ class CommitLog:
 
     def refresh(self) -> LogState:
         """Read what was appended since the last call; all of it where the store went back to an earlier state."""
+        return self.refresh_beside([])[0]
+
+    def refresh_beside(self, names: Sequence[str]) -> tuple[LogState, list[bytes | None]]:
+        """As ``refresh``; with the values of some control records, for which a log that has not grown takes no further request.
+
+        Log and records need not be of one moment.
+        """
         # Counted before the reading. A loss that the reading itself notices then counts as a difference at the next
         # call.
         setbacks = self.store.setbacks
-        state = self._read_on(self._nothing if self.is_doubtful else self._state)
+        state, values = self._read_on(self._nothing if self.is_doubtful else self._state, names)
         self._state, self._setbacks = state, setbacks
-        return state
+        return state, values
 
     def append(self, after: LogState, draft: RecordDraft) -> LogState | None:
         """Add a record right behind a state of the log.
@@ -86,23 +93,27 @@ class CommitLog:
             self._state = self._compacted(state)
         return state
 
-    def _read_on(self, known: LogState) -> LogState:
+    def _read_on(self, known: LogState, names: Sequence[str]) -> tuple[LogState, list[bytes | None]]:
+        if known.end is None:
+            return self._read_anew(known), self.store.read_controls(names)
         # What was known last is read again: a server that lost it may have been given something else since.
-        if not known.records:
-            if not known.base.content or not known.base.is_newest():
-                known = LogState.behind(Checkpoint.read(self.store).sharing(known.base), self._limits)
-            return self._read_behind(known, known.head + 1)
-        last = known.records[-1].first_sequence
-        found = self._read_block(last)
+        end, content = known.end
+        *values, found, following = self.store.read_controls([*names, end, record_name(known.head + 1)])
         # By its bytes. A number alone proves nothing: a server that went back has given it out again (P25).
-        if found[:1] != [(record_name(last), known.contents[-1])]:
-            return self._read_on(self._nothing)
-        log = self._read_behind(known.extended(_parsed(found[1:])), last)
+        if found != content:
+            return self._read_anew(self._nothing if known.records else known), values
+        # A record has the number behind the one before: without this one there is none.
+        log = known if following is None else self._read_behind(known)
         # Other processes write checkpoints; what is kept here stays small by them, too.
-        return log.adopting(Checkpoint.read(self.store)) if len(log.records) > 3 * self._limits.read_singly else log
+        is_long = len(log.records) > 3 * self._limits.read_singly
+        return log.adopting(Checkpoint.read(self.store)) if is_long else log, values
 
-    def _read_behind(self, known: LogState, start: int) -> LogState:
-        """The log with all further records; the block of ``start`` was read already if that is not the next one."""
+    def _read_anew(self, known: LogState) -> LogState:
+        return self._read_behind(LogState.behind(Checkpoint.read(self.store).sharing(known.base), self._limits))
+
+    def _read_behind(self, known: LogState) -> LogState:
+        """The log with all further records."""
+        start = known.head + 1
         while known.head + 1 == start or block_of(known.head + 1) != block_of(start):
             start = known.head + 1
             found = self._read_block(start)

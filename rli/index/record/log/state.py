@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rli.errors import CorruptIndexError
-from rli.index.record.log.checkpoint import Checkpoint
+from rli.index.record.log.checkpoint import CHECKPOINT, Checkpoint
 from rli.index.record.log.dictionary import Dictionary
 from rli.index.record.log.limits import LogLimits
 from rli.index.record.log.logged_instants import LoggedInstants
-from rli.index.record.log.record import LogRecord
+from rli.index.record.log.record import LogRecord, record_name
 from rli.model import FileGroupId
 
 
@@ -95,6 +95,13 @@ class LogState:
         both = zip(self.records, self.contents, strict=True)
         behind = LogState.behind(base.sharing(self.base), self.limits)
         return behind.extended([pair for pair in both if pair[0].first_sequence > base.head])
+
+    @property
+    def end(self) -> tuple[str, bytes] | None:
+        """Name and content of the control record at the end of the log: a store that has it has this log. None of an empty log."""
+        if self.records:
+            return record_name(self.records[-1].first_sequence), self.contents[-1]
+        return (CHECKPOINT, self.base.content) if self.base.content else None
 
     @cached_property
     def instants(self) -> LoggedInstants:

@@ -52,21 +52,25 @@ def settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
 
 
 def log_and_timeline(
-    table: TableDefinition, index: StoredEntries, load: Callable[[LogState], Timeline]
+    table: TableDefinition, index: StoredEntries, log: LogState, load: Callable[[LogState], Timeline]
 ) -> tuple[LogState, Timeline]:
-    """The commit log, then the timeline that is loaded for it; raises ``IndexNotReadyError`` as ``_require_known_past``."""
+    """A commit log that was just read, or a later one, and the timeline that is loaded for it.
+
+    Raises:
+        IndexNotReadyError: index and table have no past in common that reaches to the active timeline.
+    """
     second = SecondLook(table)
     while True:
         # The order of P7: whatever the log knows was published by now, so the timeline loaded next shows it, or shows
         # its rollback.
-        log = index.log.refresh()
         timeline = load(log)
         try:
             _require_known_past(table, timeline, index, log)
         except IndexNotReadyError as problem:
             # In between, a commit may have been undone and that archived, or all that the log knew. Then the log went on.
             # Or the folder was listed while the commit went and its rollback came (P44).
-            if index.log.refresh().head == log.head:
+            before, log = log, index.log.refresh()
+            if before.head == log.head:
                 second.require_change(problem)
         else:
             return log, timeline

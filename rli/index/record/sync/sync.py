@@ -122,9 +122,9 @@ class Sync:
             IndexNotReadyError: it cannot.
             CorruptIndexError: as ``steps``.
         """
-        applied, _ = self._index.read_progress()
+        applied, log = self._index.read_progress()
         least = _require_bootstrapped(self._table, self._index, applied.least)
-        log, timeline = log_and_timeline(self._table, self._index, lambda _: self._table.load_timeline())
+        log, timeline = log_and_timeline(self._table, self._index, log, lambda _: self._table.load_timeline())
         for record in log.records_after(least):
             self._require_repeatable(record, applied)
         snapshot = Snapshot(self._table, timeline)
@@ -138,9 +138,9 @@ class Sync:
 
     def _follow(self) -> Generator[Progress, None, FollowedState]:
         while True:
-            applied, _ = self._index.read_progress()
+            applied, log = self._index.read_progress()
             _require_bootstrapped(self._table, self._index, applied.least)
-            following = self._registered()
+            following = self._registered(log)
             yield Progress.REGISTERED
             # From the smallest watermark: one part of the store may have gone back, and the other parts take the
             # repeated entries as old ones.
@@ -160,13 +160,13 @@ class Sync:
             else:
                 return FollowedState(self._index, following.snapshot, following.log, _instants(records))
 
-    def _registered(self) -> Following:
+    def _registered(self, log: LogState) -> Following:
         """Register every completed instant; returns the state of the table, and the commit log that describes it."""
         while True:
             # The log first: what it knows by now has completed by now, so the timeline that is read next shows it. A
             # timeline without a commit whose sequence counts would let that commit be overwritten (P7). Other threads
-            # read the log on meanwhile, so from here only the state counts that was read here (P18).
-            log, timeline = log_and_timeline(self._table, self._index, partial(settled_timeline, self._table))
+            # read the log on meanwhile, so from here only the state counts that was given here (P18).
+            log, timeline = log_and_timeline(self._table, self._index, log, partial(settled_timeline, self._table))
             snapshot = Snapshot(self._table, timeline)
             # Where another process appends first, timeline and log are read again, in this order. To append the rest
             # behind the other's records would be wrong: the decision was made on a log without them (P18).
@@ -176,6 +176,7 @@ class Sync:
                 if unseen:
                     note_beginning(self._index, timeline)
                 return Following(snapshot, self._index, registered, self._tasks, self._held)
+            log = self._index.log.refresh()
 
     def _register(self, snapshot: Snapshot, log: LogState, unseen: Sequence[Instant]) -> LogState | None:
         """Register what the log does not know; returns the log with it, None if another process changed that meanwhile."""
@@ -227,10 +228,11 @@ def unseen_instants(table: TableDefinition, index: StoredEntries) -> tuple[Follo
     Raises:
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
     """
-    # First the watermark, then the log, then the timeline: a commit that others apply meanwhile is reported as unseen
-    # at worst, and the caller looks again.
-    applied = _require_bootstrapped(table, index, index.applied_sequence())
-    log, timeline = log_and_timeline(table, index, lambda _: table.load_timeline())
+    # First watermark and log, then the timeline: a commit that others apply meanwhile is reported as unseen at worst, and the
+    # caller looks again. A watermark that was read behind the log tells of entries that are there, too.
+    stored, log = index.applied_and_log()
+    applied = _require_bootstrapped(table, index, stored)
+    log, timeline = log_and_timeline(table, index, log, lambda _: table.load_timeline())
     unseen = (instant.time for instant in unseen_in(timeline, log))
     unapplied = (*unseen, *_instants(log.records_after(applied)))
     state = FollowedState(index, Snapshot(table, timeline), log, ())
