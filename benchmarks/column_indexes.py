@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,16 +15,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import redis
+from pyspark.sql import DataFrame
 
 import rli
 from benchmarks.keys import uuid_keys
-from benchmarks.measuring import Outcome, Unit, race
+from benchmarks.measuring import Outcome, Unit, processor_seconds, race
+from benchmarks.sessions import spark_session
 from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
 from tests.support.docker import running_service
 from tests.support.indexes import record_index
 from tests.support.redis import running_redis
 from tests.support.services import HBASE_PORT
+from tests.support.spark import HUDI_SETTINGS
+from tests.support.spark_packages import HUDI_BUNDLE, jar_of
+from tests.support.tables import turn_into_version_9
 
 _PARTITIONS: Final = 50
 _HOURS: Final = 24
@@ -33,6 +39,8 @@ _BUILT_A_SECOND: Final = 1_000_000
 _UPKEEP: Final = 1.15
 _LOOK_UP_SECONDS: Final = 0.005
 _LOOK_UPS: Final = 40
+_READING: Final = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+_FETCHED: Final = ("id", "part", "email", "amount", "name", "city", "count")
 
 _INDEXES: Final[dict[str, dict[str, Any]]] = {
     "secondary, in LMDB": {"on": "email"},
@@ -51,6 +59,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         indexed = stack.enter_context(_table(folder / "indexed", keys))
         built = _built(indexed, rows)
         looked_up = [*_look_ups(indexed, plain, rows), _keys_of_values("LMDB", indexed, rows)]
+        looked_up += [] if quick else _beside_hudi(folder / "version-9", indexed, keys)
         skipped = _skipped_hours(folder / "hours", rows)
         return [built, *looked_up, *_in_servers(folder, keys), skipped, *_upkeep(folder, keys)]
 
@@ -87,6 +96,67 @@ def _look_ups(indexed: rli.Table, plain: rli.Table, rows: int) -> list[Outcome]:
             f"{1_000 * min(pair.ours):.0f} ms against {1_000 * min(pair.baseline):.0f} ms",
         )
     ]
+
+
+def _beside_hudi(folder: Path, indexed: rli.Table, keys: pa.Array) -> list[Outcome]:
+    """The same records in a table of version 9, where Hudi reads the index that rli has made in the metadata table."""
+    with _table(folder, keys, ["files"], is_version_9=True) as shared:
+        shared.create_index("by_email", on="email")
+        with _hudi(folder) as records:
+            tables = {"LMDB": indexed, "the metadata table": shared}
+            return [
+                _beside_records_of_hudi(f"secondary index in {home}", table, records, count, len(keys))
+                for count in (1, _VALUES)
+                for home, table in tables.items()
+            ]
+
+
+@contextmanager
+def _hudi(folder: Path) -> Iterator[DataFrame]:
+    """A table as Hudi reads it in Spark, with its metadata table."""
+    settings = {**HUDI_SETTINGS, "spark.driver.extraClassPath": str(jar_of(HUDI_BUNDLE.format(version="1.2.0")))}
+    spark = spark_session(settings)
+    try:
+        yield spark.read.format("hudi").options(**_READING).load(str(folder))
+    finally:
+        spark.stop()
+
+
+def _beside_records_of_hudi(name: str, table: rli.Table, records: DataFrame, count: int, rows: int) -> Outcome:
+    """The processor time of both, that of Spark's process included."""
+    chosen = np.random.default_rng(count).choice(rows, count, replace=False)
+    values = [_email(number) for number in chosen.tolist()]
+    within = ", ".join(f"'{value}'" for value in values)
+
+    def found() -> None:
+        _require(table.get(where={"email": values}, columns=list(_FETCHED)).num_rows, count)
+
+    def found_by_hudi() -> None:
+        # PySpark 4 calls this toArrow.
+        batches = records.where(f"email in ({within})").select(*_FETCHED)._collect_as_arrow()  # noqa: SLF001
+        _require(sum(batch.num_rows for batch in batches), count)
+
+    taken: tuple[list[float], list[float]] = ([], [])
+    for _ in range(7):
+        for work, seconds in zip((found, found_by_hudi), taken, strict=True):
+            before = processor_seconds(os.getpid())
+            work()
+            seconds.append(processor_seconds(os.getpid()) - before)
+    # Both learn in the first rounds.
+    ours, theirs = (statistics.median(seconds[2:]) for seconds in taken)
+    return Outcome(
+        f"processor time for the records of {count} values, {name}",
+        "Hudi 1.2.0 with its secondary index",
+        theirs / ours,
+        10.0,
+        "higher",
+        f"{ours:.3f} s against {theirs:.3f} s",
+    )
+
+
+def _require(found: int, count: int) -> None:
+    if found != count:
+        raise AssertionError(f"the values were not found: expected={count} found={found}")
 
 
 def _in_servers(folder: Path, keys: pa.Array) -> list[Outcome]:
@@ -208,7 +278,14 @@ def _processor_time(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _table(folder: Path, keys: pa.Array, metadata: Sequence[str] | str = "none", index: str | None = None) -> rli.Table:
+def _table(
+    folder: Path,
+    keys: pa.Array,
+    metadata: Sequence[str] | str = "none",
+    index: str | None = None,
+    *,
+    is_version_9: bool = False,
+) -> rli.Table:
     """A table with a record for each key, its index in LMDB unless a URL is given."""
     table = rli.create_table(
         folder,
@@ -218,7 +295,10 @@ def _table(folder: Path, keys: pa.Array, metadata: Sequence[str] | str = "none",
         index=index or f"lmdb://{folder}-index",
         maintenance=False,
         metadata=metadata,
+        name="benchmark",
     )
+    if is_version_9:
+        turn_into_version_9(table)
     table.upsert(_rows(keys, np.arange(len(keys)), 0))
     return table
 

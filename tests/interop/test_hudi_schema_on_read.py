@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import rli
 from tests.support.histories import Layout
 from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
-from tests.support.hudi_options import newest_only, write_options
+from tests.support.hudi_options import newest_only, table_options, write_options
 from tests.support.meta_columns import without_meta_columns
 from tests.support.soak import in_ci
 
@@ -24,8 +26,19 @@ _SETTINGS: Final = {
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
     **STAY_ON_VERSION_6,
 }
-_RENAMED: Final = pytest.param(["rename column v to price"], "v", id="renamed")
 _LAYOUT: Final = Layout(("id",), ("city",), hive_style=False, url_encode_partitions=False)
+_IN_VERSION_9: Final = {
+    **table_options(_LAYOUT, "t"),
+    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+}
+_SCHEMA_ON_READ: Final = {"hoodie.schema.on.read.enable": "true"}
+_BY_NAME: Final = {"hoodie.schema.on.read.enable": "false"}
+_RENAMED: Final = pytest.param(["rename column v to price"], "v", id="renamed")
 
 
 def _rows(keys: list[str], city: str, **columns: Any) -> pa.Table:
@@ -125,3 +138,56 @@ def test_a_name_that_hudi_forgets(engine: HudiEngine, tmp_path: Path) -> None:
     options = {**write_options(engine, _LAYOUT), "hoodie.schema.on.read.enable": "false"}
     engine.write(table.location, _rows(["b"], "y", price=[2]), options)
     assert _seen(table.read()) == _seen(_read(engine, table))
+
+
+@pytest.mark.parametrize("home", ["store", "metadata"])
+def test_an_index_of_a_renamed_column(engine: HudiEngine, tmp_path: Path, home: str) -> None:
+    """Also if another column takes its name: an indexed look-up finds what a scan finds, or both are refused."""
+    options = {**(_IN_VERSION_9 if home == "metadata" else write_options(engine, _LAYOUT)), **_SCHEMA_ON_READ}
+    engine.write(tmp_path / "t", _rows(["a", "b"], "x", v=["1", "2"], w=["2", "3"]), options, mode="overwrite")
+    table = rli.open_table(tmp_path / "t")
+    table.bootstrap_index(f"lmdb://{tmp_path / 'index'}")
+    table.create_index("by_v", on="v", home=home)
+    assert _answers(table, "v") == {"1": ["a"], "2": ["b"], "3": []}
+    name = f"renamed_in_{home}"
+    engine.sql(f"create table {name} using hudi location '{table.location}'")
+    for before, after in (("v", "price"), ("w", "v")):
+        engine.sql(f"alter table {name} rename column {before} to {after}", {**_SETTINGS, **options})
+        assert [_answers(table, column)["2"] for column in ("v", "price")] == [rli.UnsupportedTableError] * 2
+    engine.write(table.location, _rows(["b", "c"], "x", price=["1", "2"], v=["2", "1"]), options)
+    assert {_answers(table, column)["2"] for column in ("v", "price")} == {rli.UnsupportedTableError}
+    # This write ends the history of names.
+    engine.write(table.location, _rows(["d"], "y", price=["1"], v=["2"]), {**options, **_BY_NAME})
+    records = _read(engine, table).to_pylist()
+    for column in ("v", "price"):
+        expected = {value: sorted(one["id"] for one in records if one[column] == value) for value in "123"}
+        assert _answers(table, column) == expected
+
+
+def _answers(table: rli.Table, column: str) -> dict[str, list[str] | type[rli.RliError]]:
+    """For values of a column, the keys of all records with the value, or the error that refuses to tell them."""
+    return {value: _answer(table, column, value) for value in "123"}
+
+
+def _answer(table: rli.Table, column: str, value: str) -> list[str] | type[rli.RliError]:
+    def scanned() -> pa.Table:
+        rows = table.read(columns=["id", column])
+        return rows.filter(pc.equal(rows[column], value))
+
+    scan, *indexed = map(
+        _keys_or_refusal,
+        (
+            scanned,
+            lambda: table.read(columns=["id"], filters=f"{column} = '{value}'"),
+            lambda: table.get(where={column: [value]}, columns=["id"]),
+        ),
+    )
+    assert indexed == [scan, scan], (column, value)
+    return scan
+
+
+def _keys_or_refusal(ask: Callable[[], pa.Table]) -> list[str] | type[rli.RliError]:
+    try:
+        return sorted(ask()["id"].to_pylist())
+    except rli.RliError as error:
+        return type(error)
