@@ -14,6 +14,7 @@ import pytest
 from rli import (
     CorruptIndexError,
     CorruptTableError,
+    IndexNotReadyError,
     InvalidInputError,
     InvalidKeyError,
     SchemaError,
@@ -21,6 +22,7 @@ from rli import (
     create_table,
     open_table,
 )
+from rli.hudi.base_file_reader import BaseFileReader
 from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
 from rli.hudi.timeline.timeline import Timeline
@@ -333,6 +335,24 @@ def test_known_partition_takes_one_timeline(trips: Table, monkeypatch: pytest.Mo
     assert loads == [1]
     assert trips.get(["nobody"]).num_rows == 0
     assert loads == [3]
+
+
+@pytest.mark.invariant("P16")
+def test_commit_hidden_beside_read_is_noticed(trips: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An undo hides a commit before it removes its files, so these can be read still."""
+    trips.upsert(records(("a", "x", 1, 1.0)))
+    instant = trips.upsert(records(("a", "x", 2, 2.0))).instant
+    trips.get(["a"])
+    close, completed = BaseFileReader.close, Path(trips.location, ".hoodie", f"{instant}.commit")
+
+    def hiding(reader: BaseFileReader) -> None:
+        if completed.exists():
+            completed.rename(tmp_path / "hidden")
+        close(reader)
+
+    monkeypatch.setattr(BaseFileReader, "close", hiding)
+    with pytest.raises(IndexNotReadyError, match="being rolled back"):
+        trips.get(["a"], timeout=0.1)
 
 
 @pytest.mark.invariant("P41")
