@@ -100,7 +100,7 @@ def _look_ups(indexed: rli.Table, plain: rli.Table, rows: int) -> list[Outcome]:
 
 def _beside_hudi(folder: Path, indexed: rli.Table, keys: pa.Array) -> list[Outcome]:
     """The same records in a table of version 9, where Hudi reads the index that rli has made in the metadata table."""
-    with _table(folder, keys, ["files"], is_version_9=True) as shared:
+    with _table(folder, keys, is_version_9=True) as shared:
         shared.create_index("by_email", on="email")
         with _hudi(folder) as records:
             tables = {"LMDB": indexed, "the metadata table": shared}
