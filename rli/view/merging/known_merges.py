@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Final
@@ -101,7 +101,25 @@ class MergedRows:
         return kept
 
 
-def _bytes_of(value: Changes | MergedRows | pa.ChunkedArray) -> int:
+@dataclass(frozen=True, slots=True)
+class AddedColumn:
+    """A column of the records of log files that the merge of a slice gives.
+
+    Attributes:
+        slice: what identifies the slice. A later slice of its file group takes the place of this one.
+        values: shape (n,).
+    """
+
+    slice: Hashable
+    values: pa.ChunkedArray
+
+    @property
+    def nbytes(self) -> int:
+        """In memory."""
+        return int(self.values.nbytes)
+
+
+def _bytes_of(value: Changes | MergedRows | AddedColumn) -> int:
     return int(value.nbytes) + _BYTES_BESIDE
 
 
@@ -112,12 +130,12 @@ class KnownMerges:
     Attributes:
         blocks: the changes of each block.
         slices: the records of each slice.
-        added: the records of log files that count, of each slice, by columns.
+        added: the records of log files that count, in the last slice that was read of each file group, by columns.
     """
 
     blocks: ByteCache[Changes] = field(default_factory=lambda: ByteCache(_BYTES_OF_BLOCKS, _bytes_of))
     slices: ByteCache[MergedRows] = field(default_factory=lambda: ByteCache(_BYTES_OF_SLICES, _bytes_of))
-    added: ByteCache[pa.ChunkedArray] = field(
+    added: ByteCache[AddedColumn] = field(
         default_factory=lambda: ByteCache(MOST_RECORDS, _bytes_of, _SPARED_SECONDS)
     )
 

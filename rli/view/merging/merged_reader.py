@@ -26,7 +26,7 @@ from rli.storage import Storage
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.key_columns import KeyColumns
-from rli.view.merging.known_merges import MOST_RECORDS, KnownMerges, MergedRows
+from rli.view.merging.known_merges import MOST_RECORDS, AddedColumn, KnownMerges, MergedRows
 from rli.view.merging.latest_changes import NO_RECORD, POSITION
 from rli.view.merging.log_blocks import DataBlock, data_blocks
 from rli.view.merging.log_records import LogRecords
@@ -192,11 +192,11 @@ class MergedReader:
 
     def _added(self, logs: LogRecords, merged: MergedRows) -> Iterator[pa.Table]:
         """The records of log files that a merge gives; keeps them for later reads, which decode no blocks then, if there is room."""
-        kept = self._table.known.added
-        names = [(self._identity, field.name, field.type) for field in logs.schema]
-        columns = [kept.get(name) for name in names]
-        if columns and all(column is not None for column in columns):
-            yield pa.table(columns, schema=logs.schema)
+        cache, group = self._table.known.added, (self._table.storage.location, self._slice.group)
+        names = [(group, field.name, field.type) for field in logs.schema]
+        known = {name: found for name in names if (found := cache.get(name)) and found.slice == self._identity}
+        if names and len(known) == len(names):
+            yield pa.table([known[name].values for name in names], schema=logs.schema)
             return
         read, size = [logs.schema.empty_table()], 0
         for batch in logs.take(merged.added):
@@ -205,7 +205,9 @@ class MergedReader:
             if size <= MOST_RECORDS:
                 read.append(batch)
         if size <= MOST_RECORDS:
-            kept.keep_all(dict(zip(names, pa.concat_tables(read).columns, strict=True)))
+            columns = dict(zip(names, pa.concat_tables(read).columns, strict=True))
+            # If there is no room for the others, those that are known stay.
+            cache.keep_all({name: AddedColumn(self._identity, columns[name]) for name in names if name not in known})
 
     def _merged(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """As ``batches``, of a slice that is merged for the first time."""
