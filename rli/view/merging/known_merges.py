@@ -135,9 +135,7 @@ class KnownMerges:
 
     blocks: ByteCache[Changes] = field(default_factory=lambda: ByteCache(_BYTES_OF_BLOCKS, _bytes_of))
     slices: ByteCache[MergedRows] = field(default_factory=lambda: ByteCache(_BYTES_OF_SLICES, _bytes_of))
-    added: ByteCache[AddedColumn] = field(
-        default_factory=lambda: ByteCache(MOST_RECORDS, _bytes_of, _SPARED_SECONDS)
-    )
+    added: ByteCache[AddedColumn] = field(default_factory=lambda: ByteCache(MOST_RECORDS, _bytes_of, _SPARED_SECONDS))
 
 
 OF_PROCESS: Final = KnownMerges()
