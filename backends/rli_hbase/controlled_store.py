@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from rli.store import Store, with_option, without_option
+from rli.store import APPLIED, Store, sequence_in, with_option, without_option
 from rli_hbase.control import ControlRecords
 from rli_hbase.lifecycle import drop_generation
 from rli_hbase.table import IndexTable
@@ -57,6 +57,10 @@ class ControlledStore(Store):
 
     def read_controls(self, names: Sequence[str]) -> list[bytes | None]:
         return self._control.read_all(names)
+
+    def applied_beside(self, names: Sequence[str]) -> tuple[int | None, list[bytes | None]]:
+        applied, *values = self.read_controls([APPLIED, *names])
+        return sequence_in(applied), values
 
     def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
         found = self._control.scan(prefix, start)

@@ -9,7 +9,18 @@ from typing import ClassVar, Final
 import numpy as np
 
 from rli.errors import StoreUnavailableError
-from rli.store import ABSENT, EncodedKeys, Entries, Finding, Store, StoreStats, Watermarks, with_option
+from rli.store import (
+    ABSENT,
+    APPLIED,
+    EncodedKeys,
+    Entries,
+    Finding,
+    Store,
+    StoreStats,
+    Watermarks,
+    sequence_in,
+    with_option,
+)
 from rli_redis.cluster import ClusterServers
 from rli_redis.contents import stored_bytes
 from rli_redis.control import ControlRecords
@@ -106,6 +117,10 @@ class RedisStore(Store):
     def read_controls(self, names: Sequence[str]) -> list[bytes | None]:
         self._opened()
         return self._control.read_all(names)
+
+    def applied_beside(self, names: Sequence[str]) -> tuple[int | None, list[bytes | None]]:
+        applied, *values = self.read_controls([APPLIED, *names])
+        return sequence_in(applied), values
 
     def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
         self._opened()

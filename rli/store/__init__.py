@@ -31,7 +31,7 @@ from rli.codec.entries import (
 from rli.findings import Finding, Verdict
 from rli.settings import IndexSettings, StoredSettings
 from rli.store.capacity import Capacity, CapacityEstimate
-from rli.store.contract import APPLIED, SETTINGS, Store, StoreStats, Watermarks, keys_that_begin
+from rli.store.contract import APPLIED, SETTINGS, Store, StoreStats, Watermarks, keys_that_begin, sequence_in
 from rli.store.credentials import Credentials, as_server, credentials_for
 from rli.store.health import SupportsHealth
 from rli.store.home import SupportsHome, SupportsReadOnlyMedia, home_of_file
@@ -80,6 +80,7 @@ __all__ = [
     "open_store",
     "pack",
     "parse_url",
+    "sequence_in",
     "sequences",
     "supersedes",
     "with_option",

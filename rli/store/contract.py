@@ -222,6 +222,13 @@ class Store(ABC):
         """The last commit sequence that was marked as applied; None before the first watermark."""
         return sequence_in(self.read_control(APPLIED))
 
+    def applied_beside(self, names: Sequence[str]) -> tuple[int | None, list[bytes | None]]:
+        """What ``applied_sequence`` gives, and ``read_controls`` of some names, in as few requests as the store can.
+
+        They need not be of one moment.
+        """
+        return self.applied_sequence(), self.read_controls(names)
+
     def applied(self) -> Watermarks:
         """The watermarks of every part of the store; to be read before the entries that ``mark_applied`` will count."""
         sequence = self.applied_sequence()

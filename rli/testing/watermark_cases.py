@@ -23,6 +23,7 @@ class MarkCases:
     def test_nothing_is_marked_at_first(self, store: Store) -> None:
         assert store.applied_sequence() is None
         assert store.applied().least is None
+        assert store.applied_beside([]) == (None, [])
         store.put(key_batch([b"k"]), entries_of(1, [1]))
         assert store.applied_sequence() is None
         assert store.applied().least is None
@@ -35,6 +36,7 @@ class MarkCases:
                 assert store.mark_applied(store.applied(), sequence)
                 for each in (store, other):
                     assert each.applied_sequence() == sequence
+                    assert each.applied_beside(["absent"]) == (sequence, [None])
                     assert (each.applied().least, each.applied().greatest) == (sequence, sequence)
 
     def test_a_mark_is_never_lowered(self, store: Store) -> None:

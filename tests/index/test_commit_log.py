@@ -53,6 +53,21 @@ def lose(store: Store, sequence: int) -> None:
     assert store.compare_and_set(name, store.read_control(name), None)
 
 
+class MarkedElsewhere(PointedStore):
+    """A store with a watermark of its own, as docs/stores/your-own.md allows."""
+
+    def applied_sequence(self) -> int | None:
+        return 7
+
+
+def test_own_watermark_is_read(store: Store) -> None:
+    log = CommitLog(MarkedElsewhere(store, lambda _: None))
+    for instants in (0, 1):
+        assert log.refresh_with_applied() == (7, log.last_read)
+        assert log.last_read.head == instants
+        append(log, "first", A)
+
+
 @pytest.mark.parametrize("others", [[], ["other"], ["other", "another"], ["other", "another", "third"]])
 def test_log_forgets_lost_records(store: Store, others: list[str]) -> None:
     known, fresh = CommitLog(store), CommitLog(store)

@@ -24,7 +24,7 @@ from rli.index_urls import IndexUrl
 from rli.locations import LOCATION_SCHEMA, LocationUpdate, named_groups
 from rli.model import FileGroupId, Scope
 from rli.settings import IndexSettings
-from rli.store.contract import APPLIED, Store, Watermarks, sequence_in
+from rli.store.contract import Store, Watermarks
 from rli.tasks import InThreads
 from rli.telemetry.store_calls import store_call
 
@@ -206,8 +206,7 @@ class StoredEntries:
 
     def applied_and_log(self) -> tuple[int | None, LogState]:
         """``applied_sequence`` and the commit log, which need not be of one moment."""
-        log, [applied] = self.log.refresh_beside([APPLIED])
-        return sequence_in(applied), log
+        return self.log.refresh_with_applied()
 
     def read_progress(self) -> tuple[Watermarks, LogState]:
         """Up to which sequence each part of the index has all entries, and the commit log, read after that.

@@ -12,7 +12,8 @@ is the commit itself: the log is its timeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
 from rli.errors import SettingsError
@@ -21,6 +22,11 @@ from rli.index.record.log.limits import DEFAULT_LIMITS, LogLimits
 from rli.index.record.log.record import LogRecord, RecordDraft, block_of, record_name, sequence_of
 from rli.index.record.log.state import LogState
 from rli.store.contract import Store
+
+Beside = TypeVar("Beside")
+
+_Reading: TypeAlias = Callable[[Sequence[str]], tuple[Beside, list[bytes | None]]]
+"""Reads something, and some control records."""
 
 
 class CommitLog:
@@ -52,19 +58,22 @@ class CommitLog:
 
     def refresh(self) -> LogState:
         """Read what was appended since the last call; all of it where the store went back to an earlier state."""
-        return self.refresh_beside([])[0]
+        return self._refresh(lambda names: (None, self.store.read_controls(names)))[1]
 
-    def refresh_beside(self, names: Sequence[str]) -> tuple[LogState, list[bytes | None]]:
-        """As ``refresh``; with the values of some control records, for which a log that has not grown takes no further request.
+    def refresh_with_applied(self) -> tuple[int | None, LogState]:
+        """The store's ``applied_sequence``, and what ``refresh`` gives. A log that has not grown takes no further request.
 
-        Log and records need not be of one moment.
+        They need not be of one moment.
         """
+        return self._refresh(self.store.applied_beside)
+
+    def _refresh(self, read: _Reading[Beside]) -> tuple[Beside, LogState]:
         # Counted before the reading. A loss that the reading itself notices then counts as a difference at the next
         # call.
         setbacks = self.store.setbacks
-        state, values = self._read_on(self._nothing if self.is_doubtful else self._state, names)
+        beside, state = self._read_on(self._nothing if self.is_doubtful else self._state, read)
         self._state, self._setbacks = state, setbacks
-        return state, values
+        return beside, state
 
     def append(self, after: LogState, draft: RecordDraft) -> LogState | None:
         """Add a record right behind a state of the log.
@@ -93,20 +102,21 @@ class CommitLog:
             self._state = self._compacted(state)
         return state
 
-    def _read_on(self, known: LogState, names: Sequence[str]) -> tuple[LogState, list[bytes | None]]:
+    def _read_on(self, known: LogState, read: _Reading[Beside]) -> tuple[Beside, LogState]:
         if known.end is None:
-            return self._read_anew(known), self.store.read_controls(names)
+            log = self._read_anew(known)
+            return read([])[0], log
         # What was known last is read again: a server that lost it may have been given something else since.
         end, content = known.end
-        *values, found, following = self.store.read_controls([*names, end, record_name(known.head + 1)])
+        beside, (found, following) = read([end, record_name(known.head + 1)])
         # By its bytes. A number alone proves nothing: a server that went back has given it out again (P25).
         if found != content:
-            return self._read_anew(self._nothing if known.records else known), values
+            return beside, self._read_anew(self._nothing if known.records else known)
         # A record has the number behind the one before: without this one there is none.
         log = known if following is None else self._read_behind(known)
         # Other processes write checkpoints; what is kept here stays small by them, too.
         is_long = len(log.records) > 3 * self._limits.read_singly
-        return log.adopting(Checkpoint.read(self.store)) if is_long else log, values
+        return beside, log.adopting(Checkpoint.read(self.store)) if is_long else log
 
     def _read_anew(self, known: LogState) -> LogState:
         return self._read_behind(LogState.behind(Checkpoint.read(self.store).sharing(known.base), self._limits))
