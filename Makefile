@@ -63,7 +63,7 @@ QUICK_TESTS := -n 2 --dist loadfile -m "not spark and not hudi and not docker an
 	tests/index tests/unit
 
 # The cases that the tests take in turn (tests/support/turns.py): other ones for each commit. `TURN=all`: all cases, in twice the time.
-TURN ?= $(if $(PYTEST_ARGS),all,$(shell git rev-parse --short=8 HEAD 2>/dev/null || echo all))
+TURN ?= $(if $(PYTEST_ARGS),all,$(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 0))
 
 # Before `make test`, to have it beside something else.
 .PHONY: prepared

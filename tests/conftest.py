@@ -14,7 +14,7 @@ from tests.support.soak import cases
 settings.register_profile("rli", deadline=None, max_examples=cases(25), print_blob=True)
 settings.load_profile("rli")
 
-pytest_plugins = ["tests.support.lanes", "tests.support.services", "tests.support.turns", "tests.support.sharing"]
+pytest_plugins = ["tests.support.turns", "tests.support.lanes", "tests.support.services", "tests.support.sharing"]
 
 _REQUIRE_ALL = os.environ.get("RLI_REQUIRE_ALL") == "1"
 

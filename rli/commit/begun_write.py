@@ -16,7 +16,7 @@ from rli.commit.exclusive_service import made_ready
 from rli.commit.outcome import NotPublished
 from rli.commit.step_clock import OnStep, StepClock
 from rli.commit.write_basis import WriteBasis
-from rli.errors import ConflictError, InstantNotFoundError, RliError, StoreUnavailableError
+from rli.errors import ConflictError, IndexMismatchError, InstantNotFoundError, RliError, StoreUnavailableError
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import IndexState, SyncOptions, TableIndex
@@ -27,7 +27,7 @@ from rli.telemetry import events
 from rli.view.caller_metadata import NO_METADATA, CallerMetadata
 from rli.view.caller_transactions import RepeatedTransactionError, require_first
 from rli.view.definition import TableDefinition
-from rli.view.diff import archived_instants, undone_writes
+from rli.view.diff import added_writes, archived_instants, undone_writes
 from rli.view.registration import require_same_lease
 from rli.view.second_look import OVERTAKEN
 from rli.view.snapshot import Snapshot
@@ -179,6 +179,14 @@ class BegunWrite(WriteBasis):
         archived = archived_instants(current, self.snapshot.timeline)
         if archived and isinstance(failure, OVERTAKEN):
             raise _archived(archived)
+        # A listing behind a clustering has file groups that a hash function as of the snapshot does not know.
+        added = [write.time for write in added_writes(current, self.snapshot.timeline.write_times)]
+        if added and isinstance(failure, IndexMismatchError):
+            raise ConflictError(
+                f"others committed while this write listed the file groups: instants={added}",
+                instants=tuple(added),
+                remedy="write again",
+            )
         try:
             cleaned = self._first_cleaned(current)
         except InstantNotFoundError as error:
