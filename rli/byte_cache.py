@@ -53,7 +53,7 @@ class ByteCache(Generic[Value]):
         self.keep_all({key: value})
 
     def keep_all(self, values: Mapping[Hashable, Value]) -> None:
-        """Keep values in the place of those that their keys have had: all of them, or none."""
+        """Keep several values, each in the place of the one that its key has had; none of them if there is no room for all."""
         sizes = {key: self._bytes_of(value) for key, value in values.items()}
         with self._lock:
             for key in values:

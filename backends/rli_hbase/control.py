@@ -38,7 +38,7 @@ class ControlRecords:
         self._column = table.columns.control
 
     def read_all(self, names: Sequence[str]) -> list[bytes | None]:
-        """The values of records, None where there is none; see ``Store.read_controls``."""
+        """The values of records, None for an absent record; see ``Store.read_controls``."""
         cells = self._table.read_while_present([record_row(name) for name in names], self._column)
         states = (None if cell is None else RecordState.from_bytes(cell) for cell in cells)
         return list(map(self._value, names, states))

@@ -50,7 +50,7 @@ class ControlledStore(Store):
 
     def read_control(self, name: str) -> bytes | None:
         [value] = self._control.read_all([name])
-        # A value that was found is one of this index. One that was not may have gone with it, behind the look at the generation.
+        # A value that was found belongs to this index. An absent record may have been dropped with its index behind the look at the generation.
         if value is None:
             self._table.require_present()
         return value

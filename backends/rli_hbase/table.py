@@ -31,7 +31,7 @@ class IndexTable:
         self.rows = Rows(client, self.ceiling)
 
     def read_while_present(self, rows: Sequence[bytes], column: bytes) -> list[bytes | None]:
-        """The cells of a column in some rows, None where there is none, by one request that looks at the generation as well.
+        """The cells of a column in some rows, None for a row without the cell. The same request reads the generation.
 
         Rows and generation need not be of one moment.
 

@@ -17,7 +17,7 @@ from tests.crash.writes import pointed
 from tests.support.children import was_killed
 from tests.support.histories import Layout
 from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
-from tests.support.hudi_options import NEWEST, table_options, with_hudi
+from tests.support.hudi_options import BY_RECORD_INDEX, NEWEST, table_options, with_hudi
 from tests.support.metadata_tables import metadata_reader
 from tests.support.soak import FACTOR, in_ci
 from tests.support.tables import records, rows_of, turn_into_version_8, turn_into_version_9
@@ -28,9 +28,7 @@ _PARTITIONS: Final = ("files", "column_stats", "bloom_filters", "record_index")
 _TURNS: Final = {9: turn_into_version_9, 8: turn_into_version_8}
 _READING: Final = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 _KEPT_BY_HUDI: Final = {
-    "hoodie.index.type": "RECORD_INDEX",
-    "hoodie.metadata.enable": "true",
-    "hoodie.metadata.record.index.enable": "true",
+    **BY_RECORD_INDEX,
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.index.bloom.filter.enable": "true",
     "hoodie.metadata.compact.max.delta.commits": "1",

@@ -14,7 +14,7 @@ from rli import Table, create_table
 from rli.hudi.timeline.instant import Action
 from tests.support.histories import Layout
 from tests.support.hudi import HudiEngine, HudiError
-from tests.support.hudi_options import NEWEST, table_options, with_hudi
+from tests.support.hudi_options import BY_RECORD_INDEX, NEWEST, table_options, with_hudi
 from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.metadata_tables import metadata_reader
 from tests.support.soak import FACTOR
@@ -42,10 +42,8 @@ _OF_TABLES: Final = {NEWEST: turn_into_version_9, "1.0.2": turn_into_version_8}
 
 _WRITING: Final = {
     **table_options(Layout(partition_by=("city",), hive_style=False)),
-    "hoodie.index.type": "RECORD_INDEX",
+    **BY_RECORD_INDEX,
     "hoodie.record.index.update.partition.path": "true",
-    "hoodie.metadata.enable": "true",
-    "hoodie.metadata.record.index.enable": "true",
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.index.partition.stats.enable": "true",
     "hoodie.metadata.index.bloom.filter.enable": "true",

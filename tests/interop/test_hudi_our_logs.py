@@ -16,7 +16,7 @@ from tests.crash.writes import FIRST, index_url, open_copy, write_and_die_at_ste
 from tests.support.children import was_killed
 from tests.support.histories import Layout
 from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
-from tests.support.hudi_options import NEWEST, table_options, with_hudi
+from tests.support.hudi_options import BY_RECORD_INDEX, NEWEST, table_options, with_hudi
 from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.soak import FACTOR, in_ci
 from tests.support.tables import by_key, check_stored, records, turn_into_version_9
@@ -117,14 +117,11 @@ def test_hudi_knows_log_inserts(engine: HudiEngine, version: int, tmp_path: Path
     require_equal(engine, table, reading)
     named = engine.read(table.location, reading, "id = 'aa'")
     assert named["v"].to_pylist() == [700]
-    given = {
-        "hoodie.metadata.enable": "true",
-        "hoodie.index.type": "RECORD_INDEX",
-        "hoodie.metadata.record.index.enable": "true",
-    }
     compacting = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
-    engine.write(table.location, records(("aa", "x", 2, 701.0)), options(engine, version, **given))
-    engine.write(table.location, records(("k5", "x", 30, 1.0)), options(engine, version, **given, **compacting))
+    engine.write(table.location, records(("aa", "x", 2, 701.0)), options(engine, version, **BY_RECORD_INDEX))
+    engine.write(
+        table.location, records(("k5", "x", 30, 1.0)), options(engine, version, **BY_RECORD_INDEX, **compacting)
+    )
     table.upsert(records(("bb", "x", 1, 800.0), ("aa", "x", 3, 702.0)))
     rows = by_key(table.read().to_pylist())
     assert (len(rows), rows["aa"]["v"], rows["bb"]["v"]) == (21, 702, 800)

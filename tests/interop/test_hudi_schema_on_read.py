@@ -15,7 +15,7 @@ import pytest
 import rli
 from tests.support.histories import Layout
 from tests.support.hudi import STAY_ON_VERSION_6, HudiEngine
-from tests.support.hudi_options import newest_only, table_options, write_options
+from tests.support.hudi_options import BY_RECORD_INDEX, WITHOUT_STATISTICS, newest_only, table_options, write_options
 from tests.support.meta_columns import without_meta_columns
 from tests.support.soak import in_ci
 
@@ -30,11 +30,8 @@ _LAYOUT: Final = Layout(("id",), ("city",), hive_style=False, url_encode_partiti
 _IN_VERSION_9: Final = {
     **table_options(_LAYOUT, "t"),
     "hoodie.datasource.write.operation": "upsert",
-    "hoodie.index.type": "RECORD_INDEX",
-    "hoodie.metadata.enable": "true",
-    "hoodie.metadata.record.index.enable": "true",
-    "hoodie.metadata.index.column.stats.enable": "false",
-    "hoodie.metadata.index.partition.stats.enable": "false",
+    **BY_RECORD_INDEX,
+    **WITHOUT_STATISTICS,
 }
 _SCHEMA_ON_READ: Final = {"hoodie.schema.on.read.enable": "true"}
 _BY_NAME: Final = {"hoodie.schema.on.read.enable": "false"}

@@ -14,7 +14,7 @@ from rli import ColumnIndexState, PruningStep, Table, create_table, open_table
 from rli.hudi.metadata.keys import split_secondary_key
 from tests.support.histories import Layout
 from tests.support.hudi import HudiEngine
-from tests.support.hudi_options import newest_only, table_options
+from tests.support.hudi_options import BY_RECORD_INDEX, WITHOUT_STATISTICS, newest_only, table_options
 from tests.support.metadata_tables import metadata_reader
 from tests.support.soak import FACTOR
 from tests.support.tables import records, turn_into_version_9
@@ -40,11 +40,8 @@ _READING: Final = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skippin
 _WRITING: Final = {
     **table_options(Layout(partition_by=("city",), hive_style=False), "t"),
     "hoodie.datasource.write.operation": "upsert",
-    "hoodie.index.type": "RECORD_INDEX",
-    "hoodie.metadata.enable": "true",
-    "hoodie.metadata.record.index.enable": "true",
-    "hoodie.metadata.index.column.stats.enable": "false",
-    "hoodie.metadata.index.partition.stats.enable": "false",
+    **BY_RECORD_INDEX,
+    **WITHOUT_STATISTICS,
     "hoodie.metadata.compact.max.delta.commits": "2",
     "hoodie.clean.automatic": "false",
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from tests.support.histories import Layout
@@ -17,6 +19,19 @@ def with_hudi(*versions: str, in_soak: tuple[str, ...] = ()) -> pytest.MarkDecor
 
 
 newest_only = with_hudi(NEWEST)
+
+BY_RECORD_INDEX: Final = {
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+}
+"""Hudi finds record keys by the record index of the metadata table."""
+
+WITHOUT_STATISTICS: Final = {
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+}
+"""By default, Hudi keeps statistics of columns in the metadata table."""
 
 
 def table_options(layout: Layout, name: str = "trips") -> dict[str, str]:

@@ -110,9 +110,9 @@ class Build:
                 if (known := notes.rows_of(shard)) is None:
                     parts = [*InThreads().run(partial(self._entries, values), shard)]
                     known = sum(count for count, _ in parts)
-                    keys = [*map(distinct, joined(chain.from_iterable(batches for _, batches in parts)))]
                     if coming is not None:
                         coming.result()
+                    keys = map(distinct, joined(chain.from_iterable(batches for _, batches in parts)))
                     coming = putting.submit(self._put, shard, known, keys)
                 rows, read = rows + known, read + len(shard)
                 on_files(read, len(slices))

@@ -112,7 +112,7 @@ class CommitLog:
         # By its bytes. A number alone proves nothing: a server that went back has given it out again (P25).
         if found != content:
             return beside, self._read_anew(self._nothing if known.records else known)
-        # A record has the number behind the one before: without this one there is none.
+        # Records are numbered without gaps: if the next one is absent, the log has not grown.
         log = known if following is None else self._read_behind(known)
         # Other processes write checkpoints; what is kept here stays small by them, too.
         is_long = len(log.records) > 3 * self._limits.read_singly
