@@ -1,4 +1,4 @@
-"""Cases in turn: ``make test`` runs a third of the cases of each test, for each commit another third.
+"""Cases in turn: ``make test`` runs a quarter of the cases of each test, for each commit another quarter.
 
 The cases of a test are its parameters, and the classes that inherit it. Each test runs with one of its cases at least; a test with two
 cases runs with one of them. ``RLI_TURN`` names the turn: a commit, as the Makefile has it. Without it all cases run. A test whose cases
@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-SHARE: Final = 3
+SHARE: Final = 4
 """Of so many cases, a turn has one."""
 
 _NAME: Final = os.environ.get("RLI_TURN", "all")
