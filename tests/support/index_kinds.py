@@ -122,7 +122,7 @@ assert {*ALL_KINDS} == {*chain(*_IN_TURN), "metadata-partition"}
 
 
 def every_kind_but(*names: str) -> Callable[[Test], Test]:
-    """Run a test with each kind but some in ``make soak``. Elsewhere a test runs with a third of the kinds, in turn."""
+    """Run a test with each kind but some in ``make soak``. Elsewhere a test runs with a quarter of the kinds, in turn."""
 
     def mark(test: Test) -> Test:
         # Cases that have their turn are chosen from these. The quotient makes all kinds meet all types of tables.
