@@ -199,5 +199,6 @@ def _checked(client: Client, generation: bytes, versions: Sequence[int]) -> byte
 
 def _was_dropped(client: Client) -> IndexNotFoundError:
     return IndexNotFoundError(
-        f"the index was dropped: store={client.settings.location}", remedy="create it again, and open it again"
+        f"the index was dropped: store={client.settings.location}",
+        remedy="open it again, or create it if there is none",
     )

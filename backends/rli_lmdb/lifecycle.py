@@ -90,7 +90,7 @@ class OpenIndex:
         if identity_of(self.path) != self.environment.identity:
             raise IndexNotFoundError(
                 f"the files of the index were removed while it was open: path={self.path}",
-                remedy="create it again, and open it again",
+                remedy="open it again, or create it if there is none",
             )
 
     def database_names(self) -> list[bytes]:
@@ -111,7 +111,7 @@ class OpenIndex:
     def _checked(self, work: Callable[[Transaction], T], transaction: Transaction) -> T:
         if transaction.get(GENERATION, db=self.meta) != self.generation:
             raise IndexNotFoundError(
-                f"the index was dropped: path={self.path}", remedy="create it again, and open it again"
+                f"the index was dropped: path={self.path}", remedy="open it again, or create it if there is none"
             )
         return work(transaction)
 

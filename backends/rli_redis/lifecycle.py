@@ -130,7 +130,7 @@ class Presence:
         if header is None or header.names(self._name) != names or header.state != _READY:
             raise IndexNotFoundError(
                 f"the index was dropped: store={self._servers.name} name={self._name}",
-                remedy="create it again, and open it again",
+                remedy="open it again, or create it if there is none",
             )
 
     def lost(self, names: Names, what: str) -> CorruptIndexError:

@@ -173,7 +173,9 @@ class MemoryStore(Store):
         if self._content is None:
             raise StoreUnavailableError(f"the store was closed: url={self._url}", remedy="open it again")
         if self._content.dropped:
-            raise IndexNotFoundError(f"the index was dropped: url={self._url}", remedy="create it again")
+            raise IndexNotFoundError(
+                f"the index was dropped: url={self._url}", remedy="open it again, or create it if there is none"
+            )
         return self._content
 
     def __reduce__(self) -> tuple[object, ...]:

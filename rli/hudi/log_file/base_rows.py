@@ -28,7 +28,8 @@ _ENTRY: Final = "rli.base_rows"
 
 _CODEC: Final = pa.Codec("zstd")
 _STORED: Final = np.dtype("<i4")
-_MOST: Final = np.iinfo(_STORED).max
+_MOST: Final = np.iinfo(_STORED).max - 1
+"""Differences of positions fit, also that of ``UNKNOWN``."""
 
 
 @dataclass(frozen=True, slots=True)

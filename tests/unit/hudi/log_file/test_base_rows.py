@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rli.hudi.log_file.base_rows import UNKNOWN, BaseRows
 
-POSITIONS = st.lists(st.integers(UNKNOWN, 2**31 - 1), min_size=1, max_size=50)
+GREATEST = 2**31 - 2
+POSITIONS = st.lists(st.integers(UNKNOWN, GREATEST), min_size=1, max_size=50)
 
 
 @given(positions=POSITIONS)
+@example([UNKNOWN, GREATEST, UNKNOWN])
 def test_positions_come_back(positions: list[int]) -> None:
     told = BaseRows("f-0_1-2-3_20250101000000000.parquet", np.array(positions, np.int64))
     footer = {name.encode(): value.encode() for name, value in told.to_footer().items()}
@@ -40,5 +42,5 @@ def test_other_records_have_none() -> None:
 
 
 def test_great_positions_are_left_out() -> None:
-    told = BaseRows("f", np.array([2**31], np.int64))
+    told = BaseRows("f", np.array([GREATEST + 1], np.int64))
     assert (told.to_footer(), told.to_tail()) == ({}, b"")
