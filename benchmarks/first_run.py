@@ -1,14 +1,18 @@
-"""The first load of a new Spark session, as a short job meets it, beside Delta Lake and files of Parquet."""
+"""The first load of a new Spark session, and a job of one load from spark-submit to its end, beside other engines."""
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from resource import RUSAGE_CHILDREN, getrusage
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +23,30 @@ import rli
 import rli_spark
 from benchmarks.keys import uuid_keys
 from benchmarks.measuring import Outcome, processor_seconds, run_apart
+from benchmarks.peers.hudi import COPY_ON_WRITE, OPTIONS
 from benchmarks.peers.products import PRODUCTS
 from benchmarks.peers.workload import PARTITIONS
-from benchmarks.sessions import spark_session
+from benchmarks.sessions import LOCAL, spark_session
+from tests.support.spark_cluster import environment_of_children
+from tests.support.spark_packages import jar_of
 
+JOB: Final = "first run"
+"""A job of one load."""
+
+_JOB: Final = Path(__file__).with_name("short_job.py")
 _DELTA: Final = "Delta Lake 3.3.2"
 _ROW_GROUPS: Final = 8
 _MEMORY: Final = "1g"
 """Heap of a driver whose user sets none."""
+
+_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # As rli compresses its base files.
+    "spark.sql.parquet.compression.codec": "zstd",
+}
+"""Of jobs."""
 
 _GOAL_OF_DELTA, _GOAL_OF_PARQUET, _GOAL_OF_SECOND = 1.0, 1.3, 2.0
 
@@ -70,12 +90,110 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 
     first = "first load of a Spark session"
     return [
+        *_jobs(source, folder, rows, rounds),
         Outcome(first, f"{_DELTA} loading the same rows", beside("delta"), _GOAL_OF_DELTA, "lower", about),
         Outcome(first, "Spark writing them as Parquet", beside("parquet"), _GOAL_OF_PARQUET, "lower", about),
         Outcome(
             first, "the second", _median(one.loads[0] / one.loads[1] for one in ours), _GOAL_OF_SECOND, "lower", about
         ),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """An engine as a job uses it.
+
+    Attributes:
+        format: as Spark names it.
+        product: of ``PRODUCTS``.
+        packages: that it needs beside its own.
+        table: as the job names it, with ``{folder}`` for its folder.
+        options: of its writer.
+    """
+
+    format: str
+    product: str
+    packages: Sequence[str] = ()
+    table: str = "{folder}/table"
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+_HUDI: Final = {
+    **OPTIONS,
+    **COPY_ON_WRITE["RECORD_INDEX"],
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.datasource.write.precombine.field": "version",
+    "hoodie.datasource.write.operation": "bulk_insert",
+}
+_ENGINES: Final = {
+    "rli": _Engine("rli", "rli"),
+    "Hudi 1.2.0, RECORD_INDEX": _Engine("hudi", "Hudi 1.2.0", options=_HUDI),
+    f"{_DELTA}, MERGE": _Engine("delta", _DELTA, ("io.delta:delta-storage:3.3.2",)),
+    "Iceberg 1.10.0, MERGE": _Engine("iceberg", "Iceberg 1.10.0", table="peers.loaded"),
+}
+"""By the name that they have in other benchmarks."""
+
+
+class _Cost(NamedTuple):
+    """Seconds of a job, and of its processor time."""
+
+    seconds: float
+    processor: float
+
+
+def _jobs(source: Path, folder: Path, rows: int, rounds: int) -> Iterator[Outcome]:
+    """How many times as fast as those of other engines a job of rli is."""
+    for engine in _ENGINES.values():
+        # A package is fetched before.
+        _jars_of(engine)
+    costs: dict[str, list[_Cost]] = {name: [] for name in _ENGINES}
+    for number in range(rounds):
+        for name, engine in _ENGINES.items():
+            costs[name].append(_submit(engine, source, folder / f"job-{engine.format}-{number}"))
+    ours = costs.pop("rli")
+    for name, theirs in costs.items():
+        for what, one in (("", 0), (", processor time", 1)):
+            mine, other = (_median(cost[one] for cost in some) for some in (ours, theirs))
+            yield Outcome(
+                f"{JOB}{what}: times as fast",
+                name,
+                _median(cost[one] / own[one] for own, cost in zip(ours, theirs, strict=True)),
+                None,
+                "higher",
+                f"a job that loads {rows:,} rows in {PARTITIONS} partitions, from spark-submit to its end, {LOCAL}, a heap of {_MEMORY}; "
+                f"medians of {rounds}; {mine:.1f} s against {other:.1f} s",
+            )
+
+
+def _submit(engine: _Engine, source: Path, folder: Path) -> _Cost:
+    """Run a job of one load."""
+    folder.mkdir()
+    settings = {name: value.format(folder=folder) for name, value in PRODUCTS[engine.product].settings.items()}
+    settings |= _SETTINGS
+    arguments = [engine.format, str(source), engine.table.format(folder=folder), json.dumps(dict(engine.options))]
+    command = [
+        str(Path(sys.executable).with_name("spark-submit")),
+        *("--master", LOCAL, "--driver-memory", _MEMORY, "--driver-class-path", ":".join(_jars_of(engine))),
+        *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
+        *(str(_JOB), *arguments),
+    ]
+    began, used = time.perf_counter(), _used()
+    environment = environment_of_children()
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(f"a job failed: format={engine.format}: {done.stderr[-2000:]}")
+    return _Cost(time.perf_counter() - began, _used() - used)
+
+
+def _used() -> float:
+    """Seconds of processor time of the processes that have ended."""
+    usage = getrusage(RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _jars_of(engine: _Engine) -> list[str]:
+    package = PRODUCTS[engine.product].package
+    return [] if package is None else [str(jar_of(one)) for one in (package, *engine.packages)]
 
 
 def _median(values: Iterable[float]) -> float:

@@ -47,6 +47,7 @@ NAMES: Final = (
     "spark_batches",
     "first_run",
     "spark_stores",
+    "cluster",
     "advise",
     "stream_state",
     "peers",
@@ -56,8 +57,8 @@ NAMES: Final = (
 )
 """Each is a module of this package with ``run(folder, *, quick)``."""
 
-LARGE: Final = ("large_tables", "merge_on_read")
-"""The same, of real size: they run only where they are asked for."""
+LARGE: Final = ("large_tables", "merge_on_read", "first_run")
+"""Those of large tables run only where they are asked for; the chart of all has the figures of the first and the last of these."""
 
 
 def run_all(names: Sequence[str], console: Console, *, quick: bool) -> Iterator[tuple[str, list[Outcome]]]:

@@ -25,15 +25,20 @@ _SETTINGS: Final = {
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def spark_session(settings: Mapping[str, str] = _NONE, memory: str = "4g") -> SparkSession:
-    """A local session on two threads.
+LOCAL: Final = "local[2]"
+"""A session without executors, on two threads."""
+
+
+def spark_session(settings: Mapping[str, str] = _NONE, memory: str = "4g", master: str = LOCAL) -> SparkSession:
+    """A session of two threads, or of a cluster.
 
     Args:
         settings: on top of those of all benchmarks.
         memory: heap of its JVM.
+        master: where its tasks run.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("rli benchmarks")
+    builder = SparkSession.builder.master(master).appName("rli benchmarks")
     for name, value in {**_SETTINGS, "spark.driver.memory": memory, **settings}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -13,7 +13,7 @@ from benchmarks.peers.engines import KEY, ORDERING, PARTITION, Engine
 
 _TABLE: Final = "peer"
 
-_OPTIONS: Final[Mapping[str, str]] = {
+OPTIONS: Final[Mapping[str, str]] = {
     "hoodie.table.name": _TABLE,
     "hoodie.datasource.write.recordkey.field": KEY,
     "hoodie.datasource.write.partitionpath.field": PARTITION,
@@ -111,7 +111,7 @@ class Hudi(Engine):
     def __init__(self, spark: SparkSession, folder: Path, name: str, options: Mapping[str, str]) -> None:
         super().__init__(spark, folder, name, options)
         of_name = {**COPY_ON_WRITE, **BY_METADATA, **MERGE_ON_READ}[name]
-        self._options = {**_OPTIONS, "hoodie.index.type": name, **of_name, **options}
+        self._options = {**OPTIONS, "hoodie.index.type": name, **of_name, **options}
 
     def load(self, rows: DataFrame) -> None:
         self._write(rows, "bulk_insert", "overwrite")

@@ -17,6 +17,7 @@ from benchmarks.peers.engines import REDIS, SERVER
 from benchmarks.peers.hudi import HBASE
 from benchmarks.peers.products import Product
 from benchmarks.peers.workload import Workload
+from benchmarks.sessions import LOCAL
 from rli_hbase.hudi_rows import FAMILY
 from tests.support.docker import free_ports
 from tests.support.hbase_hudi import hbase_on_host, hbase_options, write_client_settings
@@ -82,7 +83,10 @@ def noting_failure(competitor: Competitor) -> Iterator[None]:
 
 @contextmanager
 def competing(
-    folder: Path, products: Mapping[str, Product], heaps: Mapping[str, str] = MappingProxyType({})
+    folder: Path,
+    products: Mapping[str, Product],
+    heaps: Mapping[str, str] = MappingProxyType({}),
+    master: str = LOCAL,
 ) -> Iterator[list[Competitor]]:
     """All engines, ours first, each product in a process of its own.
 
@@ -90,6 +94,7 @@ def competing(
         folder: for tables and settings.
         products: the engines, by the name of their product.
         heaps: memory of the Java process of a product; 2 GiB where it says nothing.
+        master: where the tasks of all engines run.
     """
     with ExitStack() as running:
         options = {
@@ -101,7 +106,7 @@ def competing(
         for number, (name, product) in enumerate(products.items()):
             tables = folder / f"tables-{number}"
             tables.mkdir()
-            arguments = [name, str(tables), str(folder), heaps.get(name, "2g")]
+            arguments = [name, str(tables), str(folder), heaps.get(name, "2g"), master]
             process = running.enter_context(OrderedProcess("benchmarks.peers.worker", arguments, REPOSITORY))
             for engine in product.engines:
                 table = engine.replace(" ", "-")

@@ -75,7 +75,7 @@ class Worker:
 
 
 def _start() -> Mapping[str, Callable[..., Any]]:
-    name, folder, class_path, memory = sys.argv[1:]
+    name, folder, class_path, memory, master = sys.argv[1:]
     product = PRODUCTS[name]
     settings = {setting: value.format(folder=folder) for setting, value in product.settings.items()}
     if product.package and product.on_class_path:
@@ -83,7 +83,7 @@ def _start() -> Mapping[str, Callable[..., Any]]:
     elif product.package:
         settings["spark.jars.packages"] = product.package
     settings["spark.driver.extraClassPath"] = class_path
-    worker = Worker(spark_session(settings, memory=memory), Path(folder), product)
+    worker = Worker(spark_session(settings, memory, master), Path(folder), product)
     return {name: getattr(worker, name) for name in ("load", "upsert", "delete", "look_up", "drop", "state")}
 
 
