@@ -24,7 +24,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     known = (*dict.fromkeys((*NAMES, *LARGE)),)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(known)}")
-    parser.add_argument("--large", action="store_true", help=f"{', '.join(LARGE)}: tables of 20 million rows, some hours")
+    parser.add_argument(
+        "--large", action="store_true", help=f"{', '.join(LARGE)}: tables of 20 million rows, some hours"
+    )
     parser.add_argument("--quick", action="store_true", help="smoke test with less data; figures are not meaningful")
     parser.add_argument("--output", type=Path, default=_RESULTS, help="folder for the results (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
