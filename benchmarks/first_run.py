@@ -42,6 +42,7 @@ _MEMORY: Final = "1g"
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
+    "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
     # As rli compresses its base files.
     "spark.sql.parquet.compression.codec": "zstd",
