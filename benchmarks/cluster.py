@@ -21,8 +21,12 @@ from tests.support.spark_cluster import environment_of_children, standalone_clus
 _DELTA: Final = "Delta Lake 3.3.2"
 _BATCHES: Final = 3
 _LOADS: Final = 3
-_HEAP: Final = "2g"
-_HEAP_OF_WORKER: Final = "2g"
+_MEMORY_OF_WORKER: Final = "4g"
+_APPLICATIONS: Final = 2
+"""That have executors at the same time; one of them works."""
+
+_EXECUTORS: Final = {"spark.executor.memory": "2g", "spark.executor.cores": "1", "spark.cores.max": "2"}
+"""Each application has one on each worker."""
 
 _GOAL_OF_LOCAL: Final = {UPSERT: 1.2, LOAD: None, DELETE: None}
 _GOAL_OF_DELTA: Final = {UPSERT: 2.0, LOAD: 1.0, DELETE: None}
@@ -35,7 +39,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     # The processes of the engines start the drivers, whose executors import this checkout.
     os.environ.update(environment_of_children())
     with ExitStack() as running:
-        cluster = running.enter_context(standalone_cluster(_made(folder / "spark"), _HEAP_OF_WORKER))
+        cluster = running.enter_context(standalone_cluster(_made(folder / "spark"), _MEMORY_OF_WORKER, _APPLICATIONS))
         ours, delta = running.enter_context(
             competing(_made(folder / "cluster"), _only({OURS: REDIS, _DELTA: "MERGE"}), master=cluster.master)
         )
@@ -48,7 +52,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         raise RuntimeError(f"tables are wrong: {wrong}")
     about = (
         f"{rows:,} rows in 20 partitions; each batch updates and inserts 10 %, moves 1 % and deletes 1 %; medians of {_BATCHES}; index "
-        "in Redis; standalone cluster of two workers with one core each"
+        "in Redis; standalone cluster, an executor of one core on each of two workers"
     )
     return [*_outcomes(ours, local, delta, about)]
 
@@ -79,12 +83,12 @@ def _median(competitor: Competitor, operation: str) -> float:
 
 
 def _only(engines: Mapping[str, str]) -> dict[str, Product]:
-    """One engine of each product, with memory for its executors."""
+    """One engine of each product, and what its executors take."""
     return {
         name: replace(
             PRODUCTS[name],
             engines={engine: PRODUCTS[name].engines[engine]},
-            settings={**PRODUCTS[name].settings, "spark.executor.memory": _HEAP},
+            settings={**PRODUCTS[name].settings, **_EXECUTORS},
         )
         for name, engine in engines.items()
     }

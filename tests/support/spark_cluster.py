@@ -30,7 +30,7 @@ class Cluster:
 
     Attributes:
         master: its address, as sessions take it.
-        workers: processes, with a core each.
+        workers: processes.
     """
 
     master: str
@@ -38,12 +38,13 @@ class Cluster:
 
 
 @contextmanager
-def standalone_cluster(folder: Path, memory: str) -> Iterator[Cluster]:
+def standalone_cluster(folder: Path, memory: str, cores: int = 1) -> Iterator[Cluster]:
     """Start a cluster.
 
     Args:
         folder: for logs, and for the files of executors.
         memory: of a worker, for its executors.
+        cores: of a worker; an application takes all that are free, unless it is told otherwise.
     """
     with ExitStack() as running:
         log = folder / "master.log"
@@ -51,7 +52,7 @@ def standalone_cluster(folder: Path, memory: str) -> Iterator[Cluster]:
         eventually(lambda: _MASTER_URL.search(log.read_text()), "the master's address in its log")
         found = _MASTER_URL.search(log.read_text())
         assert found is not None
-        options = ("--cores", "1", "--memory", memory, "--webui-port", "0", "--work-dir", str(folder / "work"))
+        options = ("--cores", str(cores), "--memory", memory, "--webui-port", "0", "--work-dir", str(folder / "work"))
         workers = []
         for host in _HOSTS:
             worker_log = folder / f"worker-{host}.log"
