@@ -25,9 +25,6 @@ _MEMORY_OF_WORKER: Final = "4g"
 _APPLICATIONS: Final = 2
 """That have executors at the same time; one of them works."""
 
-_EXECUTORS: Final = {"spark.executor.memory": "2g", "spark.executor.cores": "1", "spark.cores.max": "2"}
-"""Each application has one on each worker."""
-
 _GOAL_OF_LOCAL: Final = {UPSERT: 1.2, LOAD: None, DELETE: None}
 _GOAL_OF_DELTA: Final = {UPSERT: 2.0, LOAD: 1.0, DELETE: None}
 
@@ -83,13 +80,9 @@ def _median(competitor: Competitor, operation: str) -> float:
 
 
 def _only(engines: Mapping[str, str]) -> dict[str, Product]:
-    """One engine of each product, and what its executors take."""
+    """One engine of each product."""
     return {
-        name: replace(
-            PRODUCTS[name],
-            engines={engine: PRODUCTS[name].engines[engine]},
-            settings={**PRODUCTS[name].settings, **_EXECUTORS},
-        )
+        name: replace(PRODUCTS[name], engines={engine: PRODUCTS[name].engines[engine]})
         for name, engine in engines.items()
     }
 

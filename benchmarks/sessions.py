@@ -22,6 +22,9 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
 }
+_ON_CLUSTER: Final = {"spark.executor.memory": "2g", "spark.executor.cores": "1", "spark.cores.max": "2"}
+"""An application has an executor of one core on each of two workers, and leaves others to the next one."""
+
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -39,6 +42,7 @@ def spark_session(settings: Mapping[str, str] = _NONE, memory: str = "4g", maste
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("rli benchmarks")
-    for name, value in {**_SETTINGS, "spark.driver.memory": memory, **settings}.items():
+    of_executors = {} if master == LOCAL else _ON_CLUSTER
+    for name, value in {**_SETTINGS, **of_executors, "spark.driver.memory": memory, **settings}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
