@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from rli.coordination.contract import Liveness, SignsOfLife
@@ -45,6 +45,16 @@ class RequestFolder:
                 f"another writer took this writer for dead and removed its request: folder={self.path}",
                 remedy="this process was paused or cut off for too long: write the records again",
             ) from error
+
+    @contextmanager
+    def of_attempt(self) -> Iterator[RequestFolder]:
+        """A folder in this one for the files of one attempt, removed in the end."""
+        path = f"{self.path}/{uuid4().hex}"
+        self.storage.make_folder(path)
+        try:
+            yield replace(self, path=path)
+        finally:
+            _remove(self.storage, path)
 
 
 @contextmanager

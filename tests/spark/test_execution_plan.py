@@ -102,10 +102,21 @@ def test_rows_in_tasks_stay_there() -> None:
     plan = plan_of(LAPTOP)
     decided = [
         plan.tag(1, 1, Place.TASKS, jobs_before=1),
-        plan.resolve(1, Place.TASKS, [1.0]),
+        plan.resolve(16 * MEBIBYTE + 1, Place.TASKS, [1.0]),
         plan.write([1.0], Place.TASKS),
     ]
     assert [(stage.place, stage.jobs) for stage in decided] == [(Place.TASKS, jobs) for jobs in (2, 1, 1)]
+
+
+@pytest.mark.parametrize("resources", [LAPTOP, CLUSTER])
+def test_a_driver_compares_few_moves(resources: Resources) -> None:
+    plan = plan_of(resources)
+    assert plan.resolve(16 * MEBIBYTE, Place.TASKS, [255 * MEBIBYTE]).by_driver
+    of_many_rows = plan.resolve(16 * MEBIBYTE + 1, Place.TASKS, [1.0])
+    of_large_files = plan.resolve(1, Place.TASKS, [256 * MEBIBYTE])
+    none = plan_of(Resources(GIBIBYTE, resources.local_cores, resources.heap_bytes, set_bytes=0))
+    by_tasks = [of_many_rows, of_large_files, none.resolve(1, Place.TASKS, [1.0])]
+    assert [(stage.place, stage.jobs, stage.tasks) for stage in by_tasks] == [(Place.TASKS, 1, 2)] * 3
 
 
 @pytest.mark.parametrize("resources", [LAPTOP, CLUSTER])

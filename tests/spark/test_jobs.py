@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 import rli
 import rli_spark
 from rli_spark.session.errors import unwrapped_errors
+from tests.support.spark import small_writes
+from tests.support.tables import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -58,6 +60,32 @@ def test_jobs_name_their_purpose(spark: SparkSession, table: rli.Table) -> None:
     own = [f"rli: {purpose}" for purpose in ("request", "compare fingerprints", "write group")]
     own += [f"nightly, rli: {stage}" for stage in ("request", "tag", "write")]
     assert [name for name, _ in jobs_of(spark)[before:]] == own
+
+
+def test_driver_compares_few_moves(spark: SparkSession, table: rli.Table) -> None:
+    stored = {"id": [f"k{n}" for n in range(400)], "city": ["a"] * 400, "ts": [5] * 400}
+    table.upsert(pa.table(stored))
+    columns = ("concat('k', id) id", "if(id < 2, 'b', 'a') city", "if(id = 1, 4L, 6L) ts")
+    frame = spark.range(0, 400, 1, 1).selectExpr(*columns)
+    before = len(jobs_of(spark))
+    with small_writes(spark, 10_000):
+        result = rli_spark.upsert(frame, table)
+    assert [name for name, _ in jobs_of(spark)[before:]] == [f"rli: {stage}" for stage in ("request", "tag", "write")]
+    assert (result.updated, result.moved, result.unchanged) == (398, 1, 1)
+    assert {row["id"]: row["ts"] for row in rows_of(table) if row["city"] == "b" or row["ts"] == 5} == {
+        "k0": 6,
+        "k1": 5,
+    }
+
+
+@pytest.mark.parametrize("driver_bytes", [0, 10_000])
+def test_late_moves_alone_write_nothing(spark: SparkSession, table: rli.Table, driver_bytes: int) -> None:
+    table.upsert(pa.table({"id": [f"k{n}" for n in range(400)], "city": ["a"] * 400, "ts": [5] * 400}))
+    frame = spark.range(0, 400, 1, 1).selectExpr("concat('k', id) id", "'b' city", "4L ts")
+    with small_writes(spark, driver_bytes):
+        result = rli_spark.upsert(frame, table)
+    assert (result.updated, result.moved, result.unchanged) == (0, 0, 400)
+    assert {(row["city"], row["ts"]) for row in rows_of(table)} == {("a", 5)}
 
 
 def test_few_tasks_list_files(spark: SparkSession, table: rli.Table) -> None:

@@ -23,15 +23,13 @@ from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.write.engine.write_plan import FileGroupWriting
 from rli.write.rows.by_file_group import groups_of
-from rli.write.rows.tagging import TaggedBatch
-from rli.write.rows.tally import Tally
 from rli_spark.planning.execution_plan import ExecutionPlan, Limits, Resources
 from rli_spark.planning.parallelism import Parallelism
 from rli_spark.rows.file_groups import LotWriting
 from rli_spark.rows.headings import COUNTS, HEADINGS, Headings, Kind, added_up, count_headings, counts_of
 from rli_spark.rows.lots import BYTES_PER_LOT, LOT, Lots, whole_lots
 from rli_spark.rows.row_batches import DATA, SHUFFLE_KEY, table_of
-from rli_spark.rows.tagged_rows import tagged_batches
+from rli_spark.rows.row_files import write_rows
 from rli_spark.session.connect import rows_of as rows_of_arrow
 from tests.support.spark import small_writes
 from tests.support.spark_writes import upsert_within
@@ -53,12 +51,14 @@ def scattered(rows: int, groups: int) -> pa.Table:
     return pa.table([*working, *[np.arange(rows) * 0.5] * WIDTH], schema=work_rows.work_schema(values))
 
 
-def test_wide_rows_travel_without_overhead() -> None:
+def test_wide_rows_travel_without_overhead(tmp_path: Path) -> None:
     rows = scattered(500, 500)
     size = dict.fromkeys((group for group, _ in groups_of(rows)), rows.nbytes / 500)
-    kept = pa.concat_tables(tagged_batches(TaggedBatch(rows), Tally()))
+    storage = Storage(str(tmp_path))
+    storage.make_folder("attempt")
+    file = write_rows(storage, "attempt", rows)
     sent = Lots.of(size, size, tasks=4).in_lots(rows)
-    assert pc.sum(pc.binary_length(kept.column(DATA))).as_py() < 1.2 * rows.nbytes
+    assert (tmp_path / file.path).stat().st_size < 1.2 * rows.nbytes
     assert pc.sum(pc.binary_length(sent.column(DATA))).as_py() < 1.2 * rows.nbytes
     assert sent.num_rows == 4
 

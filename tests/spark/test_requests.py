@@ -20,11 +20,14 @@ from rli import CorruptTableError, RliError, Step
 from rli.coordination.requests import remove_abandoned_requests
 from rli.coordination.shared_records import shared_records
 from rli.coordination.signs import signs_of_requests
+from rli.file_group import work_rows
+from rli.file_group.work_rows import Change
 from rli.storage import Storage
 from rli.table.table import opened_table
 from rli.view import paths
 from rli.write.rows.tally import Tally
 from rli_spark.requests.request_files import RequestFile
+from rli_spark.rows.row_files import RowFile, rows_of_files
 from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, limit_memory
 from tests.support.damage import damaged as damaged_bytes
@@ -46,16 +49,22 @@ def damaged(content: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
 
 
 class Damage:
-    """Changes the files of a request as an attempt begins, and puts them back after some attempts."""
+    """Changes the files of a request as an attempt begins, or those of its tagged rows, and puts them back after some attempts."""
 
-    def __init__(self, table: rli.Table, change: Callable[[pa.Table], pa.Table], attempts: int) -> None:
+    def __init__(
+        self, table: rli.Table, change: Callable[[pa.Table], pa.Table], attempts: int, at: Step = Step.INFLIGHT
+    ) -> None:
         self._storage, self._change, self._left = opened_table(table).definition.storage, change, attempts
+        self._at = at
         self._original: dict[str, bytes] = {}
 
     def __call__(self, step: Step) -> None:
-        if step is not Step.INFLIGHT:
+        if step is not self._at:
             return
-        for file in self._storage.list_files(paths.REQUESTS, recursive=True):
+        found = self._storage.list_files(paths.REQUESTS, recursive=True)
+        # Tagged rows are in a folder of the attempt.
+        depth = max(file.path.count("/") for file in found)
+        for file in (file for file in found if file.path.count("/") == depth):
             content = self._original.setdefault(file.path, self._storage.read_bytes(file.path) or b"")
             self._storage.write_bytes(file.path, damaged(content, self._change) if self._left else content)
         self._left = max(self._left - 1, 0)
@@ -103,6 +112,18 @@ def test_a_void_attempt_is_tried_again(spark: SparkSession, table: rli.Table) ->
     assert [(row["id"], row["city"]) for row in rows_of(table)] == [("a", "x"), ("b", "y"), ("new", "x")]
 
 
+def test_changed_tagged_rows_void_an_attempt(spark: SparkSession, table: rli.Table) -> None:
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    frame = spark.createDataFrame(BATCH, "id string, city string, ts long, v double").coalesce(1)
+    damage = Damage(table, lose_a_row, 1, at=Step.TAGGED)
+    with pytest.raises(rli.VoidAttemptError, match="other records than requested"):
+        rli_spark.upsert(frame, table, attempts=1, on_step=damage)
+    result = rli_spark.upsert(frame, table, on_step=Damage(table, lose_a_row, 1, at=Step.TAGGED))
+    assert (result.inserted, result.updated, result.moved) == (1, 1, 1)
+    assert [(row["id"], row["city"]) for row in rows_of(table)] == [("a", "x"), ("b", "y"), ("new", "x")]
+    assert_nothing_left_over(table)
+
+
 def test_removed_request_is_not_empty(spark: SparkSession, table: rli.Table) -> None:
     shared = shared_records(opened_table(table).definition, opened_table(table).index)
 
@@ -141,6 +162,31 @@ def test_request_stream_without_rows_is_error(tmp_path: Path) -> None:
     file = RequestFile("file", Tally(), 0, ends, ends, np.array([0, len(content)]))
     with pytest.raises(CorruptTableError, match="damaged"):
         file.rows(storage, 0, 1 << 32)
+
+
+def test_damaged_tagged_rows_are_clear_error(tmp_path: Path) -> None:
+    assert not was_killed(_read_damaged_rows, tmp_path), "the reader was killed"
+
+
+def _read_damaged_rows(folder: Path) -> None:
+    limit_memory()
+    seed = random.randrange(1 << 32)
+    rng, storage = random.Random(seed), Storage(str(folder))
+    schema = work_rows.work_schema(pa.schema([("more", pa.list_(pa.string()))]))
+    keys, nothing = [f"k{n}" for n in range(100)], [None] * 100
+    working = [keys, [int(Change.INSERT)] * 100, *[nothing] * (len(work_rows.WORKING_COLUMNS) - 2)]
+    rows = pa.table([*working, [["x"] * (n % 3) for n in range(100)]], schema=schema)
+    for compression in (None, "lz4"):
+        intact = _stream_of(rows, compression)
+        for _ in range(FUZZ_ROUNDS // 3):
+            content = damaged_bytes(intact, rng)
+            storage.write_bytes("file", content)
+            try:
+                str([found.to_pylist() for found in rows_of_files(storage, [RowFile("file", Tally(), 0)])])
+            except RliError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"{type(error).__name__}: {error}: seed={seed} content={content!r}") from error
 
 
 def _read_damaged(folder: Path) -> None:

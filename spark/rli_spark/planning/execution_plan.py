@@ -59,7 +59,8 @@ class Limits:
         growth: a frame has this many times the bytes that Spark expects: Spark takes rows for as large as their compressed files.
         local_cores: up to this many, threads of the driver are as fast as tasks: they wait for Python's lock about a tenth of the
             time that they work.
-        searched_bytes: of base files in which the driver looks for keys, where no store knows them: it reads their key columns.
+        searched_bytes: of base files in which the driver looks for keys, where no store knows them or records move: it reads their
+            key columns.
         opening_bytes: to open a file takes about as long as to search this many bytes.
         rewritten_bytes: of base files that the driver of a cluster rewrites: about a task's share.
         file_groups: the driver writes about this many small ones in the time that the jobs of Spark take beside their tasks' work.
@@ -266,7 +267,11 @@ class ExecutionPlan:
             held: where they are.
             sizes: bytes of each file group that they leave.
         """
-        place, reason = self._place(sizes, held)
+        work = sum(sizes) + len(sizes) * self.limits.opening_bytes
+        if held is Place.TASKS and size <= self.brought_bytes and work <= self.limits.searched_bytes:
+            place, reason = Place.DRIVER, "a job takes longer than to look for the few rows that move"
+        else:
+            place, reason = self._place(sizes, held)
         tasks = 0 if place is Place.DRIVER else self.parallelism.for_bytes(size)
         return self._told(Decision(Stage.RESOLVE, place, reason, int(tasks > 0), tasks, None, size, len(sizes)))
 

@@ -7,8 +7,9 @@ files, or so many that Spark's tasks take less time in all, goes back to the tas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,10 +31,9 @@ from rli_spark.planning.execution_plan import ExecutionPlan, Place
 from rli_spark.requests.keyed_rows import KeyedRows
 from rli_spark.requests.request_files import key_range, read_rows, tally_of_files
 from rli_spark.requests.spark_requests import SparkRequest, jobs_before
-from rli_spark.rows.tagged_rows import TAGGED, SparkRows, arriving_batches, tagged_batches
-from rli_spark.session.batches import map_numbers
-from rli_spark.session.connect import undivided
-from rli_spark.session.jobs import jobs
+from rli_spark.rows.headings import Headings
+from rli_spark.rows.tagged_rows import SparkRows, arriving_headings, tagged_headings
+from rli_spark.session.connect import rows_of, undivided
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,8 @@ class SmallRequest(Request):
             with request.tagged(locator, tagging, decided.tasks) as tagged:
                 yield tagged
         else:
-            with ExitStack() as kept:
-                local = LocalRows.of(tagging(self.keyed, locator), self.received.keys - self.keyed.num_rows)
-                yield SmallRows(self.spark, kept, self.execution, local, self.bytes_per_row, local.profile)
+            local = LocalRows.of(tagging(self.keyed, locator), self.received.keys - self.keyed.num_rows)
+            yield SmallRows(self.spark, self.folder, self.execution, local, self.bytes_per_row, local.profile)
 
     def _searched(self, locator: FileLocator) -> list[int]:
         """The bytes of each file that may hold the keys."""
@@ -126,7 +125,7 @@ class SmallRows(TaggedRows):
 
     Attributes:
         spark: the session.
-        kept: gives back what Spark keeps.
+        folder: of the request, for rows that go back to the tasks.
         execution: decides what the driver does.
         local: the rows.
         bytes_per_row: an estimate.
@@ -134,7 +133,7 @@ class SmallRows(TaggedRows):
     """
 
     spark: SparkSession
-    kept: ExitStack
+    folder: RequestFolder
     execution: ExecutionPlan
     local: LocalRows
     bytes_per_row: float
@@ -157,17 +156,15 @@ class SmallRows(TaggedRows):
         return self.local.write(plan) if decided.by_driver else self._in_tasks().written(plan, decided.tasks)
 
     def _in_tasks(self) -> SparkRows:
-        """The rows for Spark's tasks."""
-        staying = TaggedBatch(self.local.unmoved)
+        """The rows in files, for Spark's tasks."""
+        self.folder.require_kept()
+        storage, path = self.folder.storage, self.folder.path
         moves, read = self.local.moving, Tally()
-        moving = arriving_batches(moves, read) if self.profile.arriving else tagged_batches(TaggedBatch(moves), read)
-        batches = pa.concat_tables([*tagged_batches(staying, read), *moving])
-
-        def chosen(numbers: Iterator[int]) -> Iterator[pa.Table]:
-            return (batches.slice(number, 1) for number in numbers)
-
-        with jobs(self.spark, "hand rows to tasks"):
-            # ``createDataFrame`` would make this session, which lacks the caller's views, the active one.
-            session = undivided(self.spark)
-            frame = map_numbers(session, batches.num_rows, chosen, TAGGED, self.execution.parallelism.cores())
-            return SparkRows.of(frame, self.kept, self.execution, self.bytes_per_row)
+        if self.profile.arriving:
+            moving = arriving_headings(storage, path, moves, read)
+        else:
+            moving = tagged_headings(storage, path, TaggedBatch(moves), read)
+        staying = tagged_headings(storage, path, TaggedBatch(self.local.unmoved), read)
+        session = undivided(self.spark)
+        headings = Headings.summed(rows_of(chain(staying, moving)))
+        return SparkRows.of(session, self.folder, self.execution, self.bytes_per_row, headings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -26,7 +26,8 @@ from rli_spark.requests.keyed_rows import KeyedRows
 from rli_spark.requests.loads import LoadedRows, all_differ
 from rli_spark.requests.request_files import RequestFile, key_range, read_rows, tally_of_files
 from rli_spark.requests.request_parts import Parts
-from rli_spark.rows.tagged_rows import TAGGED, SparkRows, tagged_batches
+from rli_spark.rows.headings import HEADINGS, headings_of
+from rli_spark.rows.tagged_rows import SparkRows, tagged_headings
 from rli_spark.session.batches import map_numbers
 from rli_spark.session.connect import undivided
 from rli_spark.session.jobs import jobs
@@ -124,19 +125,20 @@ class SparkRequest(Request):
         """The work rows of an attempt, tagged by so many tasks; otherwise as ``tag``."""
         with jobs(self.spark, "locate keys in files"):
             located = self._located(locator)
-        keying, sums = self.keying, self.execution.sums(tasks)
+        keying, sums, storage = self.keying, self.execution.sums(tasks), self.folder.storage
+        with self.folder.of_attempt() as folder:
+            path = folder.path
 
-        def work(part: KeyRange) -> Iterator[pa.Table]:
-            if part.rows is not None:
-                within = located.within(part.start, part.stop)
-                distinct = keying.distinct(part.rows)
-                tagged = tagging(distinct, within.locator)
-                yield from tagged_batches(tagged, part.tally + within.tally, sums, distinct.num_rows)
+            def work(part: KeyRange) -> Iterator[pa.Table]:
+                if part.rows is not None:
+                    within = located.within(part.start, part.stop)
+                    distinct = keying.distinct(part.rows)
+                    tagged, read = tagging(distinct, within.locator), part.tally + within.tally
+                    yield from tagged_headings(storage, path, tagged, read, sums=sums, distinct=distinct.num_rows)
 
-        with ExitStack() as kept:
             with jobs(self.spark, Stage.TAG):
-                frame = self.by_key(work, TAGGED, tasks)
-                rows = SparkRows.of(frame, kept, self.execution, self.bytes_per_row, sums)
+                headings = headings_of(self.by_key(work, HEADINGS, tasks), sums)
+            rows = SparkRows.of(self.spark, folder, self.execution, self.bytes_per_row, headings)
             require_same("read", self.tally + located.tally, rows.read)
             yield replace(rows, profile=replace(rows.profile, duplicates=self.received.keys - rows.distinct))
 

@@ -22,7 +22,8 @@ from rli.write.engine.write_plan import FileGroupWriting, RowPlacing, WritePlan
 from rli.write.rows.by_file_group import groups_of
 from rli.write.rows.tally import Tally, require_same
 from rli_spark.rows.lots import IN_LOTS, LOT, Lots, whole_lots
-from rli_spark.rows.row_batches import DATA, unpacked
+from rli_spark.rows.row_batches import DATA
+from rli_spark.rows.row_files import RowFiles
 from rli_spark.session.batches import map_tables
 from rli_spark.session.connect import is_connect, rows_of
 from rli_spark.session.one_daemon import in_workers_of_frames
@@ -69,39 +70,40 @@ class LotWriting:
 
 
 def write_file_groups(
-    batches: DataFrame, plan: WritePlan, row_bytes: Mapping[FileGroupId, float], tasks: int, *, expected: Tally
+    rows: RowFiles, plan: WritePlan, row_bytes: Mapping[FileGroupId, float], tasks: int
 ) -> list[FileGroupResult]:
     """Write every file group that tagged rows change; returns the results of the accepted attempts.
 
     Args:
-        batches: row batches of work rows.
+        rows: all tagged rows.
         plan: where new records go, and what each file group costs to write.
         row_bytes: each of those file groups → about how many bytes of rows it gets.
-        tasks: at most so many write.
-        expected: the keys of all tagged rows.
+        tasks: at most so many read, and at most so many write.
 
     Raises:
-        VoidAttemptError: the tasks have written other keys.
+        VoidAttemptError: the tasks have written other keys than are in the files.
+        CorruptTableError: a file is damaged.
     """
-    if not plan.sizes:
+    if not plan.sizes or not rows.files:
+        # Where all moves came too late, the plan has the file groups that they would have left.
         return []
-    spark, placing, writing = batches.sparkSession, plan.placing, plan.writing
+    placing, writing = plan.placing, plan.writing
     lots = Lots.of(plan.sizes, row_bytes, tasks)
-    placed = map_tables(batches, lambda tables: _placed(tables, placing, lots), IN_LOTS)
+    placed = rows.mapped(lambda tables: _placed(tables, placing, lots), IN_LOTS, tasks)
     arranged = lots.arranged(placed).select(LOT, DATA)
     lot_writing = LotWriting.of(writing, lots)
-    if is_connect(spark):
+    if is_connect(rows.spark):
         written = _written_by_arrow(arranged, lot_writing)
     else:
         # Not by way of Arrow, for which Spark would hold the row batches of several lots at once.
         written = in_workers_of_frames(arranged.rdd.mapPartitions(partial(_write_all, lot_writing))).collect()
-    require_same("written", expected, Tally.total(tally for _, tally in written))
+    require_same("written", rows.tally, Tally.total(tally for _, tally in written))
     return [result for result, _ in written]
 
 
 def _placed(tables: Iterator[pa.Table], placing: RowPlacing, lots: Lots) -> Iterator[pa.Table]:
     """Row batches by lot; for each move, a row that leaves and one that arrives."""
-    for rows in unpacked(tables):
+    for rows in tables:
         new = pc.is_in(rows.column(work_rows.CHANGE), value_set=_NEW_RECORDS)
         count = pc.sum(new).as_py()
         if count < rows.num_rows:

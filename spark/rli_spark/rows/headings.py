@@ -22,6 +22,7 @@ from rli.write.engine.workload import WorkloadProfile
 from rli.write.rows.by_file_group import split_by_code
 from rli.write.rows.tally import Tally
 from rli_spark.rows.row_batches import HASHES, ROWS, SHUFFLE_KEY, packed, sent, shuffle_keys, unpack
+from rli_spark.rows.row_files import RowFile
 from rli_spark.session.batches import map_tables
 from rli_spark.session.connect import rows_of
 
@@ -39,13 +40,13 @@ class Kind(IntEnum):
     """No keys; the rows by file group."""
 
     STAYING = 4
-    """A row batch of records that are changed where they are stored, or inserted."""
+    """A file of records that are changed where they are stored, or inserted."""
 
     LEAVING = 5
-    """A row batch of records that move, as far as late ones are not left out yet."""
+    """A file of records that move, as far as late ones are not left out yet."""
 
     ARRIVING = 6
-    """A row batch of records that move in time."""
+    """A file of records that move in time."""
 
     DISTINCT = 7
     """The rows that were tagged, one for each key: how many."""
@@ -55,11 +56,20 @@ KIND: Final = "kind"
 COUNTS: Final = "counts"
 
 HEADINGS: Final = pa.schema(
-    [(KIND, pa.int8()), (SHUFFLE_KEY, pa.int32()), (ROWS, pa.int64()), (HASHES, pa.int64()), (COUNTS, pa.binary())]
+    [
+        (KIND, pa.int8()),
+        (SHUFFLE_KEY, pa.int32()),
+        (ROWS, pa.int64()),
+        (HASHES, pa.int64()),
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        (COUNTS, pa.binary()),
+    ]
 )
-"""A kind; which task adds it up; the tally of the keys that it tells of; counts, as a row batch of ``_COUNTS``."""
+"""A kind; which task adds it up; the tally of the keys that it tells of; of those in a file its path and size, see ``RowFile``;
+counts, as a row batch of ``_COUNTS``."""
 
-Heading = tuple[int, int, int, int, bytes | None]
+Heading = tuple[int, int, int, int, str | None, int | None, bytes | None]
 """A row of ``HEADINGS``."""
 
 _COUNTS: Final = pa.schema(
@@ -72,26 +82,33 @@ _SEED: Final = 0x68656164
 
 @dataclass(frozen=True, slots=True)
 class Headings:
-    """The headings of some row batches, added up.
+    """The headings of some work rows, added up.
 
     Attributes:
-        tallies: of each kind.
+        tallies: of each kind, without those of files.
         counts: of ``_COUNTS``, each file group at most once for a kind.
+        files: of each kind.
     """
 
     tallies: Mapping[Kind, Tally]
     counts: pa.Table
+    files: Mapping[Kind, Sequence[RowFile]]
 
     @classmethod
     def summed(cls, rows: Iterable[Sequence[Any]]) -> Headings:
         """The sum of rows of ``HEADINGS``."""
         tallies = dict.fromkeys(Kind, Tally())
+        files: dict[Kind, list[RowFile]] = {kind: [] for kind in Kind}
         counts = [_COUNTS.empty_table()]
-        for kind, _, keys, hashes, content in rows:
-            tallies[Kind(kind)] += Tally(keys, hashes)
+        for kind, _, keys, hashes, path, size, content in rows:
+            tally = Tally(keys, hashes)
+            if path is None:
+                tallies[Kind(kind)] += tally
+            else:
+                files[Kind(kind)].append(RowFile(path, tally, size))
             if content is not None:
                 counts.append(unpack(bytes(content)))
-        return cls(tallies, _summed(pa.concat_tables(counts)))
+        return cls(tallies, _summed(pa.concat_tables(counts)), files)
 
     @property
     def profile(self) -> WorkloadProfile:
@@ -106,9 +123,8 @@ class Headings:
         return WorkloadProfile(inserted, changed, leaving, arriving, self.tallies[Kind.LEFT_OUT].keys)
 
 
-def headings_of(frame: DataFrame, sums: int) -> Headings:
-    """The headings of a frame that has the columns of ``HEADINGS``, added up by ``sums`` tasks."""
-    headings = frame.select(*HEADINGS.names)
+def headings_of(headings: DataFrame, sums: int) -> Headings:
+    """The headings of a frame of ``HEADINGS``, added up by ``sums`` tasks."""
     if sums > 1:
         headings = map_tables(sent(headings, sums), added_up, HEADINGS)
     return Headings.summed(headings.collect())
@@ -118,6 +134,7 @@ def added_up(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """The sum of headings, as headings again: what a task gives that adds up those of others."""
     summed = Headings.summed(rows_of(tables))
     rows = [tally_heading(kind, tally) for kind, tally in summed.tallies.items() if tally.keys]
+    rows.extend(file_heading(kind, file) for kind, files in summed.files.items() for file in files)
     rows.extend(count_headings(summed.counts, 1))
     yield pa.Table.from_pylist([dict(zip(HEADINGS.names, row, strict=True)) for row in rows], HEADINGS)
 
@@ -132,7 +149,12 @@ def counts_of(kind: Kind, rows: pa.Table) -> pa.Table:
 
 def tally_heading(kind: Kind, tally: Tally) -> Heading:
     """A heading that tells of some keys."""
-    return int(kind), 0, tally.keys, tally.hashes, None
+    return int(kind), 0, tally.keys, tally.hashes, None, None, None
+
+
+def file_heading(kind: Kind, file: RowFile) -> Heading:
+    """A heading that tells of a file of work rows."""
+    return int(kind), 0, file.tally.keys, file.tally.hashes, file.path, file.size, None
 
 
 def count_headings(counts: pa.Table, sums: int) -> Iterator[Heading]:
@@ -140,7 +162,7 @@ def count_headings(counts: pa.Table, sums: int) -> Iterator[Heading]:
     names = pc.coalesce(counts.column(work_rows.FILE_ID), counts.column(work_rows.PARTITION_PATH)).combine_chunks()
     for key, part in zip(shuffle_keys(sums), split_by_code(counts, hash_keys(names, _SEED) % sums, sums), strict=True):
         if part.num_rows:
-            yield int(Kind.COUNTED), key, 0, 0, packed(part)
+            yield int(Kind.COUNTED), key, 0, 0, None, None, packed(part)
 
 
 def _summed(counts: pa.Table) -> pa.Table:

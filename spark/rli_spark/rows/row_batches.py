@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
 from itertools import count
 from typing import Final, TypeVar
@@ -45,13 +45,6 @@ def packed(rows: pa.Table) -> bytes:
         writer.write_table(rows)
     content: bytes = sink.getvalue().to_pybytes()
     return content
-
-
-def unpacked(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of each row batch."""
-    for table in tables:
-        for content in table.column(DATA):
-            yield unpack(content.as_buffer())
 
 
 def unpack(content: pa.Buffer | bytes) -> pa.Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from inspect import signature
 from typing import Final
 
@@ -11,7 +10,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
-from pyspark.storagelevel import StorageLevel
 
 from rli.file_group.batches import coalesce_tables
 from rli_spark.session.running_task import begin_task
@@ -77,13 +75,6 @@ def map_numbers(
 def for_look_ups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in tables of ``LOOKUP_ROWS`` rows or more, or of as many as a task should hold at once."""
     return coalesce_tables(tables, LOOKUP_ROWS, _LOOKUP_BYTES)
-
-
-def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
-    """A frame whose results Spark keeps, to save time: what is lost is computed again, and has to be the same then."""
-    frame.persist(StorageLevel.MEMORY_AND_DISK)
-    kept.callback(frame.unpersist)
-    return frame
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
