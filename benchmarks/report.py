@@ -80,8 +80,8 @@ def write_overview(large: Sequence[Outcome], first_run: Sequence[Outcome], path:
     write_chart(
         list(_overview(large, first_run)),
         path,
-        "How many times as fast rli is, in Spark on one machine, with 20 million rows; the first run loads 600,000",
-        "times the speed of the engine that is named; a dashed line is 1: as fast; each panel has a scale of its own",
+        "How many times as fast rli is, in Spark on one machine",
+        "tables of 20 million rows; the first run is a job that loads 600,000; a dashed line is 1: as fast; each panel has its scale",
     )
 
 
