@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import pairwise
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,9 @@ LOCATION_SCHEMA: Final = pa.schema(
     ]
 )
 """Schema of what look-ups return."""
+
+KeysByGroup: TypeAlias = Mapping[FileGroupId, pa.Array]
+"""File group → the keys of some of its records, distinct, string array."""
 
 BATCH_KEYS: Final = 1 << 20
 """Keys that are written to the store together: sorted, so that a store that keeps them sorted takes runs of them."""
@@ -113,6 +117,23 @@ def named_groups(partition_paths: pa.Array, file_ids: pa.Array) -> NamedGroups:
     unique, codes = _ranked(path_codes * len(ids) + id_codes, len(paths) * len(ids))
     groups = [_group(paths[code // len(ids)], ids[code % len(ids)]) for code in unique.tolist()]
     return NamedGroups(groups, codes)
+
+
+def keys_by_group(locations: pa.Table | pa.RecordBatch) -> KeysByGroup:
+    """The record keys of locations (``LOCATION_SCHEMA``) by file group, each once; without those that are nowhere."""
+    keys, *places = map(_whole, (locations[name] for name in ("record_key", "partition_path", "file_id")))
+    named = named_groups(*places)
+    order = np.argsort(named.codes, kind="stable")
+    bounds = pairwise(np.searchsorted(named.codes[order], np.arange(len(named.groups) + 1)))
+    return {
+        group: pc.unique(keys.take(pa.array(order[start:end])))
+        for group, (start, end) in zip(named.groups, bounds, strict=True)
+        if group is not None
+    }
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _ranked(codes: NDArray[np.int64], kinds: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:

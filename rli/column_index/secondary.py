@@ -1,4 +1,4 @@
-"""The file groups that hold the records of some values, told by a secondary index and the record index of the metadata table."""
+"""The records of some values by file group, told by a secondary index and the record index of the metadata table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.record_index import located_keys
 from rli.hudi.metadata.secondary_keys import has_index_form, index_form, record_keys_of
-from rli.model import FileGroupId
+from rli.locations import KeysByGroup, keys_by_group
 
 _MOST_VALUES: Final = 10_000
 _MOST_RECORDS: Final = 100_000
@@ -45,8 +45,8 @@ def sought_prefix(predicate: Predicate, column: str, kind: pa.DataType) -> str |
     return named_prefix(predicate, column) if pa.types.is_string(kind) else None
 
 
-def groups_with(reader: MetadataTableReader, partition: str, sought: pa.Array | str) -> frozenset[FileGroupId] | None:
-    """The file groups that hold all records with one of some values; None if they are too many to look up.
+def keys_with(reader: MetadataTableReader, partition: str, sought: pa.Array | str) -> KeysByGroup | None:
+    """The keys of all records with one of some values, and perhaps of others; None if they are too many to look up.
 
     Args:
         reader: of the metadata table.
@@ -63,9 +63,7 @@ def groups_with(reader: MetadataTableReader, partition: str, sought: pa.Array | 
         if count > _MOST_RECORDS:
             return None
     keys = pa.concat_arrays([pa.array([], pa.string()), *found])
-    located = located_keys(reader.lookup_everywhere(PartitionKind.RECORD_INDEX, keys))
-    names = (located[name].cast(pa.string()).to_pylist() for name in ("partition_path", "file_id"))
-    return frozenset(FileGroupId(path, file_id) for path, file_id in zip(*names, strict=True))
+    return keys_by_group(located_keys(reader.lookup_everywhere(PartitionKind.RECORD_INDEX, keys)))
 
 
 def _record_keys(reader: MetadataTableReader, partition: str, sought: pa.Array | str) -> Iterator[pa.Array]:

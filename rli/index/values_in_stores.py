@@ -15,7 +15,7 @@ from rli.filters.named_values import named_values
 from rli.filters.predicates import Predicate
 from rli.index.contract import PointIndex, TableIndex
 from rli.index.roles import IndexesColumns
-from rli.model import FileGroupId
+from rli.locations import KeysByGroup, keys_by_group
 from rli.telemetry import events
 from rli.telemetry.index_uses import count_use
 from rli.view.column_indexes import NamedIndexes, place_in_store
@@ -68,17 +68,16 @@ class ValuesInStores:
         count_use(snapshot.table.location, found.place, 0)
         return found.keys
 
-    def slices_with(
+    def keys_in(
         self, snapshot: Snapshot, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
-    ) -> list[FileSlice] | None:
-        """Those of some live slices that may hold such records; None if no index can tell; see ``FindsValues``."""
+    ) -> KeysByGroup | None:
+        """The keys of all such records in some live slices, and perhaps of others; None if no index can tell; see ``FindsValues``."""
         found = self._keys_with(snapshot, predicate, schema)
-        groups = None if found is None else _groups_of(found.index, snapshot, found.keys)
-        if found is None or groups is None:
+        by_group = None if found is None else _by_group(found.index, snapshot, found.keys)
+        if found is None or by_group is None:
             return None
-        kept = [one for one in slices if one.group in groups]
-        count_use(snapshot.table.location, found.place, len(slices) - len(kept))
-        return kept
+        count_use(snapshot.table.location, found.place, sum(one.group not in by_group for one in slices))
+        return by_group
 
     def _keys_with(self, snapshot: Snapshot, predicate: Predicate, schema: pa.Schema) -> _Found | None:
         table = snapshot.table
@@ -100,15 +99,13 @@ class ValuesInStores:
         return None
 
 
-def _groups_of(index: PointIndex, snapshot: Snapshot, keys: pa.Array) -> frozenset[FileGroupId] | None:
+def _by_group(index: PointIndex, snapshot: Snapshot, keys: pa.Array) -> KeysByGroup | None:
     """Where record keys are; None if the index of the table has not seen this very state."""
     try:
         state, unseen = index.unseen(snapshot.table)
         if unseen.unapplied or state.timeline.write_times != snapshot.timeline.write_times:
             return None
-        found = state.locator().locate_all(keys)
+        return keys_by_group(state.locator().locate_all(keys))
     except RliError as error:
         events.COLUMN_INDEX_UNUSED.log(table=snapshot.table.location, index=index.url, cause=error)
         return None
-    places = (found[name].cast(pa.string()).to_pylist() for name in ("partition_path", "file_id"))
-    return frozenset(FileGroupId(*place) for place in zip(*places, strict=True))

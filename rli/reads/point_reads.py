@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -33,7 +32,7 @@ from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
 from rli.index.contract import IndexState, TableIndex
 from rli.index.locators import FileLocator, Locator
-from rli.locations import named_groups
+from rli.locations import keys_by_group
 from rli.model import FileGroupId
 from rli.reads.kept_slices import SLICES
 from rli.tasks import InProcess, InThreads
@@ -223,21 +222,6 @@ def _locate_found(
         for group, keys in by_group.items()
     ]
     return LocatedKeys(state.snapshot, parts, is_recalled)
-
-
-def keys_by_group(locations: pa.Table) -> dict[FileGroupId, pa.Array]:
-    """The record keys of locations by file group, each once; without those that are nowhere."""
-    keys = locations.column("record_key").combine_chunks()
-    named = named_groups(
-        locations.column("partition_path").combine_chunks(), locations.column("file_id").combine_chunks()
-    )
-    order = np.argsort(named.codes, kind="stable")
-    bounds = pairwise(np.searchsorted(named.codes[order], np.arange(len(named.groups) + 1)))
-    return {
-        group: pc.unique(keys.take(pa.array(order[start:end])))
-        for group, (start, end) in zip(named.groups, bounds, strict=True)
-        if group is not None
-    }
 
 
 def slices_of(snapshot: Snapshot, groups: Sequence[FileGroupId]) -> dict[FileGroupId, FileSlice | None] | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rli.locations import KeysByGroup
 from rli.view.file_slices import FileSlice
 
 
@@ -41,10 +42,13 @@ class Narrowed:
     Attributes:
         by: the step.
         kept: those that may hold a record of the filter.
+        record_keys: of all records of the filter in the file groups that it has, and perhaps of others; None if the step does not
+            know single records.
     """
 
     by: PruningStep
     kept: Sequence[FileSlice]
+    record_keys: KeysByGroup | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,18 @@ from rli.view.definition import TableDefinition
 from rli.view.explanation import ScanExplanation, explained
 from rli.view.file_slice_reader import dataset_of, only_base_file, require_readable
 from rli.view.file_slices import FileSlice
-from rli.view.selection import ByValues, Selection, whole_fragment
+from rli.view.key_columns import KeyColumns
+from rli.view.selection import ByValues, Selected, Selection, whole_fragment
 from rli.view.skipping import Skipping
 from rli.view.slice_reader import SliceReader
 
 _FILES_AHEAD: Final = 2
 _BATCHES_AHEAD: Final = 4
 """Read before they are asked for: enough to keep the disk busy, few enough for a small memory."""
+
+
+_ROWS_PER_FOUND: Final = 10
+"""Records of a slice for each one that is sought by its key: of fewer records, all are read."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +98,13 @@ class SnapshotScan:
         with self._naming_broken_files(live):
             return [one.file_slice for some in self._selection(self.filter).among(live) for one in some]
 
-    def merged(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        """The records of a slice with log files that are read; raises as ``to_table``."""
+    def merged(self, file_slice: FileSlice, record_keys: pa.Array | None = None) -> Iterator[pa.RecordBatch]:
+        """The records of a slice that are read, one with log files or without; raises as ``to_table``.
+
+        Args:
+            file_slice: the slice.
+            record_keys: of all records of the slice that pass the filter, and perhaps of others, distinct; None if they are not known.
+        """
         full = self._full_schema
         tested = [] if self.filter is None else self.filter.names_in(full)
         # One column in any case: without one, nothing would say how many records there are.
@@ -104,6 +114,9 @@ class SnapshotScan:
         with self.reader(file_slice) as reader:
             if self.filter is None:
                 batches = reader.batches(wanted)
+            elif record_keys is not None and len(record_keys) * _ROWS_PER_FOUND <= reader.rows_about:
+                columns = KeyColumns.of(self.table, lambda: self.table_schema, reader.schema)
+                batches = (found.records for found in reader.find(record_keys, columns, wanted))
             else:
                 batches = reader.batches_that_may(self._selection(self.filter).row_groups, wanted)
             for batch in batches:
@@ -116,21 +129,21 @@ class SnapshotScan:
         with self._naming_broken_files(live):
             if self.filter is None:
                 yield from self._scanned(self._whole([one for one in live if not one.logs]), self.schema.names)
-                chosen = [one for one in live if one.logs]
+                chosen = [Selected(one, None) for one in live if one.logs]
             else:
                 chosen = []
                 for some in self._selection(self.filter).among(live):
                     yield from self._passing([one.fragment for one in some if one.fragment is not None], self.filter)
-                    chosen += [one.file_slice for one in some if one.fragment is None]
+                    chosen += [one for one in some if one.fragment is None]
             yield from self._merged_in_turn(chosen) if is_stream else self._merged_at_once(chosen)
 
-    def _merged_in_turn(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
-        for file_slice in slices:
-            yield from self.merged(file_slice)
+    def _merged_in_turn(self, chosen: Sequence[Selected]) -> Iterator[pa.RecordBatch]:
+        for one in chosen:
+            yield from self.merged(one.file_slice, one.record_keys)
 
-    def _merged_at_once(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
+    def _merged_at_once(self, chosen: Sequence[Selected]) -> Iterator[pa.RecordBatch]:
         """The same, by several threads: all is in memory in the end."""
-        for batches in InThreads().run(lambda file_slice: list(self.merged(file_slice)), slices):
+        for batches in InThreads().run(lambda one: list(self.merged(one.file_slice, one.record_keys)), chosen):
             yield from batches
 
     def _passing(self, fragments: Sequence[Any], passes: Filter) -> Iterator[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from rli.filters.predicates import Predicate, columns_of, has_unknown
 from rli.filters.pruning import may_match
 from rli.hudi.footer_bounds import FooterBounds
 from rli.hudi.partition_values import PartitionBounds, partition_values, values_left_out
+from rli.locations import KeysByGroup
 from rli.tasks import InThreads
 from rli.view.definition import TableDefinition
 from rli.view.explanation import Narrowed, PruningStep
@@ -29,8 +30,8 @@ FILES_AT_A_TIME: Final = 64
 """Whose footers are in memory."""
 
 
-ByValues: TypeAlias = Callable[[Predicate, pa.Schema, Sequence[FileSlice]], Sequence[FileSlice] | None]
-"""Leaves those of some slices that may hold records of a filter, by the values that it names; None: it does not know."""
+ByValues: TypeAlias = Callable[[Predicate, pa.Schema, Sequence[FileSlice]], KeysByGroup | None]
+"""The keys of all records of a filter in some slices, by the values that it names, and perhaps of others; None: it does not know."""
 
 
 class Selected(NamedTuple):
@@ -39,11 +40,13 @@ class Selected(NamedTuple):
     Attributes:
         file_slice: the slice.
         fragment: its records, without row groups that hold none of the filter's; None if the slice has log files, because
-            the footer of the base file does not describe their records.
+            the footer of the base file does not describe their records, or if the record keys are known.
+        record_keys: of all records that pass the filter, and perhaps of others; None if they are not known.
     """
 
     file_slice: FileSlice
     fragment: Any | None
+    record_keys: pa.Array | None = None
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,18 @@ class Selection:
         Raises:
             OSError: a file is missing; also pyarrow.ArrowException for a damaged one.
         """
-        yield from self._read(self.without_footers(live), asks_footers=self._asks_files(live))
+        yield from self._read(self._steps_without_footers(live)[-1], asks_footers=self._asks_files(live))
 
-    def _read(self, kept: Sequence[FileSlice], *, asks_footers: bool) -> Iterator[list[Selected]]:
-        for start in range(0, len(kept), FILES_AT_A_TIME):
-            some = kept[start : start + FILES_AT_A_TIME]
+    def _read(self, narrowed: Narrowed, *, asks_footers: bool) -> Iterator[list[Selected]]:
+        known, left = list[Selected](), narrowed.kept
+        if narrowed.record_keys is not None:
+            keys = narrowed.record_keys
+            known = [Selected(one, None, keys[one.group]) for one in left if one.group in keys]
+            left = [one for one in left if one.group not in keys]
+        if known:
+            yield known
+        for start in range(0, len(left), FILES_AT_A_TIME):
+            some = left[start : start + FILES_AT_A_TIME]
             selected = self._by_footers(some) if asks_footers else self._whole(some)
             if selected:
                 yield selected
@@ -97,26 +107,23 @@ class Selection:
         """What each step of ``among`` leaves of some slices, in order; raises as ``among``."""
         steps = self._steps_without_footers(live)
         if self._asks_files(live):
-            selected = [one.file_slice for some in self._read(steps[-1].kept, asks_footers=True) for one in some]
+            selected = [one.file_slice for some in self._read(steps[-1], asks_footers=True) for one in some]
             steps.append(Narrowed(PruningStep.FOOTERS, selected))
         return steps
 
-    def without_footers(self, live: Sequence[FileSlice]) -> Sequence[FileSlice]:
-        """Those of some slices that are left by their paths and by the metadata table, in order; no data file is opened."""
-        return self._steps_without_footers(live)[-1].kept
-
     def _steps_without_footers(self, live: Sequence[FileSlice]) -> list[Narrowed]:
+        """What paths, indexes and the metadata table leave; no data file is opened."""
         in_partitions = Narrowed(PruningStep.PARTITION_PATH, self.in_partitions(live))
         asks_files = self._asks_files(live)
-        found = [in_partitions, *(self._by_values(in_partitions.kept) if asks_files else ())]
+        if asks_files and self.by_values is not None:
+            keys = self.by_values(self.predicate, self.schema, in_partitions.kept)
+            if keys is not None:
+                kept = [one for one in in_partitions.kept if one.group in keys]
+                return [in_partitions, Narrowed(PruningStep.SECONDARY_INDEX, kept, keys)]
         # Of an expression whose meaning is not known, an index may still know the values.
         if self.skipping is None or not (has_unknown(self.predicate) or asks_files):
-            return found
-        return [*found, *self.skipping.steps(self.passes, self.schema, found[-1].kept, live)]
-
-    def _by_values(self, slices: Sequence[FileSlice]) -> list[Narrowed]:
-        kept = None if self.by_values is None else self.by_values(self.predicate, self.schema, slices)
-        return [] if kept is None else [Narrowed(PruningStep.SECONDARY_INDEX, kept)]
+            return [in_partitions]
+        return [in_partitions, *self.skipping.steps(self.passes, self.schema, in_partitions.kept, live)]
 
     def in_partitions(self, live: Sequence[FileSlice]) -> list[FileSlice]:
         """Those of some slices that are left by their partition paths alone, in order; no file is read."""

@@ -6,14 +6,14 @@ import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.column_index.expressions import about, files_that_expression_leaves
 from rli.column_index.key_filters import files_that_may_hold
-from rli.column_index.secondary import groups_with, sought_prefix, sought_values
+from rli.column_index.secondary import keys_with, sought_prefix, sought_values
 from rli.column_index.statistics import columns_with_statistics, files_that_may_match, partitions_that_may_match
 from rli.filters.filter import Filter
 from rli.filters.named_values import named_strings, named_values
@@ -21,6 +21,7 @@ from rli.filters.predicates import Predicate
 from rli.hudi.metadata.partitions import PartitionKind
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.metadata.views import DataFile
+from rli.locations import KeysByGroup
 from rli.model import FileGroupId
 from rli.telemetry.index_uses import count_use
 from rli.view.explanation import Narrowed, PruningStep
@@ -35,6 +36,18 @@ _FEW_FILES: Final = 2
 
 _Asked: TypeAlias = dict[str, int]
 """Place of an index that has answered → number of file slices that it has left out."""
+
+
+class _Found(NamedTuple):
+    """The records that a secondary index has found.
+
+    Attributes:
+        partition: of the index.
+        record_keys: of the records.
+    """
+
+    partition: str
+    record_keys: KeysByGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,7 @@ class Skipping:
     def steps(
         self, passes: Filter, schema: pa.Schema, slices: Sequence[FileSlice], live: Sequence[FileSlice]
     ) -> Iterator[Narrowed]:
-        """What each partition leaves that can be asked, in order.
+        """What each partition leaves that can be asked, in order; nothing is asked behind an index that names the records.
 
         Args:
             passes: the filter.
@@ -72,9 +85,13 @@ class Skipping:
         predicate, expression = passes.predicate, passes.expression
         merged = [one for one in slices if one.logs]
         left = [one for one in slices if not one.logs] if merged else slices
-        groups = {one.group for one in live}
+        found = self._by_secondary_indexes(predicate, schema, {one.group for one in live}) if left else None
+        if found is not None:
+            holding = [one for one in left if one.group in found.record_keys]
+            count_use(self.metadata.location, found.partition, len(left) - len(holding))
+            yield Narrowed(PruningStep.SECONDARY_INDEX, [*holding, *merged], found.record_keys)
+            return
         for step, narrow in (
-            (PruningStep.SECONDARY_INDEX, partial(self._by_secondary_indexes, asked, predicate, schema, groups)),
             (PruningStep.PARTITION_STATS, partial(self._by_partition_statistics, asked, predicate, schema)),
             (PruningStep.COLUMN_STATS, partial(self._by_column_statistics, asked, predicate, schema)),
             (PruningStep.EXPRESSION_INDEX, partial(self._by_expressions, asked, expression, schema)),
@@ -88,13 +105,8 @@ class Skipping:
             count_use(self.metadata.location, place, skipped)
 
     def _by_secondary_indexes(
-        self,
-        asked: _Asked,
-        predicate: Predicate,
-        schema: pa.Schema,
-        live: Collection[FileGroupId],
-        slices: Sequence[FileSlice],
-    ) -> list[FileSlice] | None:
+        self, predicate: Predicate, schema: pa.Schema, live: Collection[FileGroupId]
+    ) -> _Found | None:
         # They describe the records of the present state.
         if self.metadata.is_of_the_past or self.is_of_base_files:
             return None
@@ -102,15 +114,14 @@ class Skipping:
             named, kind = named_values(predicate, column), schema.field(column).type
             values = sought_prefix(predicate, column, kind) if named is None else sought_values(named, kind)
             if values is not None:
-                found = self._groups_with(column, partition, values)
+                found = self._keys_with(column, partition, values)
                 # An entry of a file group that is gone does not tell where its record is now.
-                if found is not None and found <= {*live}:
-                    kept = [one for one in slices if one.group in found]
-                    return _counted(asked, [partition], slices, kept)
+                if found is not None and found.keys() <= {*live}:
+                    return _Found(partition, found)
         return None
 
-    def _groups_with(self, column: str, partition: str, sought: pa.Array | str) -> frozenset[FileGroupId] | None:
-        def ask(reader: MetadataTableReader) -> frozenset[FileGroupId] | None:
+    def _keys_with(self, column: str, partition: str, sought: pa.Array | str) -> KeysByGroup | None:
+        def ask(reader: MetadataTableReader) -> KeysByGroup | None:
             asked = (partition, PartitionKind.RECORD_INDEX)
             if self.metadata.may_show_later(reader, asked):
                 return None
@@ -119,7 +130,7 @@ class Skipping:
                 reader.require_whole(name)
             # Asked when the files are listed: an index of the same name may have come with another column since the plan.
             is_of_column = self.metadata.indexed_column(partition) == column
-            return groups_with(reader, partition, sought) if is_of_column else None
+            return keys_with(reader, partition, sought) if is_of_column else None
 
         return self.metadata.ask(partition, ask, beside=[PartitionKind.RECORD_INDEX])
 

@@ -36,10 +36,10 @@ from rli.view.told_schema import told_schema
 class FindsValues(Protocol):
     """Finds records by values of columns. Picklable."""
 
-    def slices_with(
+    def keys_in(
         self, snapshot: Snapshot, predicate: Predicate, schema: pa.Schema, slices: Sequence[FileSlice]
-    ) -> Sequence[FileSlice] | None:
-        """Those of some live slices that may hold records of a filter; None if it does not know.
+    ) -> Mapping[FileGroupId, pa.Array] | None:
+        """The keys of all records of a filter in some live slices, and perhaps of others, by file group; None if it does not know.
 
         Args:
             snapshot: the state.
@@ -317,7 +317,7 @@ class Snapshot:
         if skipping is not None:
             skipping = replace(skipping, is_of_base_files=reads_base_files)
         # Entries are of merged records: they do not tell all that base files hold.
-        by_values = None if values is None or reads_base_files else partial(values.slices_with, self)
+        by_values = None if values is None or reads_base_files else partial(values.keys_in, self)
         return SnapshotScan(
             self.table, slices, self.schema, wanted, passes, self.require_not_removed, readers.open, skipping, by_values
         )

@@ -17,6 +17,7 @@ from rli.commit.readiness import await_synced
 from rli.errors import ConflictError
 from rli.hudi.table_keys import TableKeys
 from rli.index.locators import Locator
+from rli.locations import keys_by_group
 from rli.model import FileGroupId
 from rli.reads import point_reads
 from rli.table.table import opened_table
@@ -61,7 +62,7 @@ class LocatedFrame:
 
         def read(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
             located = pa.concat_tables([_LOCATED.empty_table(), *tables])
-            for group, keys in point_reads.keys_by_group(located).items():
+            for group, keys in keys_by_group(located).items():
                 yield point_reads.records_of(snapshot, schema, group, slices[group], keys)
 
         return map_tables(self.keys.repartition(tasks, *_GROUP), read, schema)
