@@ -35,7 +35,7 @@ _ROWS_PER_KEY: Final = 4
 _KEYS_PER_ROW_GROUP: Final = 2
 """Of more keys than that, hardly a row group holds none."""
 
-_FEW_PAGES_IN_VAIN: Final = 48
+_FEW_PAGES_IN_VAIN: Final = 8
 """Pages that are decoded for keys with the hash of a sought one: with more, keys are read first, and then the columns of the sought ones."""
 
 _FEW_MATCHES: Final = 16
