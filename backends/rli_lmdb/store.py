@@ -53,6 +53,9 @@ class LmdbStore(Store):
 
     finds_in_order: ClassVar[bool] = True
 
+    # Of a batch of random keys, each page of the tree gets some, until there are many times as many pages as keys.
+    build_batch: ClassVar[int] = 1 << 25
+
     def __init__(self, url: str, index: OpenIndex) -> None:
         self._url = url
         self._index: OpenIndex | None = index

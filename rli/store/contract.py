@@ -94,6 +94,9 @@ class Store(ABC):
     finds_in_order: ClassVar[bool] = False
     """Whether ``find`` takes no longer in a large shard than in a small one."""
 
+    build_batch: ClassVar[int] = 0
+    """How many entries a build best puts together, in the order of their shards, also if memory does not hold them; 0: as they come."""
+
     counts: ClassVar[bool] = True
     """Whether ``stats`` answers without reading all entries."""
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 from unittest.mock import patch
 
 import pytest
 
 from rli import CorruptTableError, KeyMode, Table, create_table, open_table
+from rli.index.record.entries.builds import BuildNotes
 from rli.store.registry import open_store
 from rli.view.file_slices import FileSlice
+from rli_lmdb.store import LmdbStore
 from tests.support.children import was_killed
 from tests.support.tables import records
 
 pytestmark = [pytest.mark.crash, pytest.mark.invariant("P14")]
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 _SHARDS = "rli.index.record.sync.bootstrap.shards"
 
@@ -30,21 +27,23 @@ def _each_alone(slices: Sequence[FileSlice]) -> list[list[FileSlice]]:
     return [[one] for one in slices]
 
 
-@dataclass(frozen=True)
-class _DyingTasks:
-    """Runs some tasks, and then the process dies."""
+def _bootstrap_and_die(folder: Path, count: int, build_batch: int = 1) -> None:
+    """The process dies behind the note of a shard, or before the first one."""
+    finish, finished = BuildNotes.finish, list[int]()
 
-    count: int
+    def finish_some(notes: BuildNotes, shard: Sequence[FileSlice], rows: int) -> None:
+        if len(finished) < count:
+            finish(notes, shard, rows)
+            finished.append(rows)
+        if len(finished) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
-        for item in items[: self.count]:
-            yield function(item)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _bootstrap_and_die(folder: Path, count: int) -> None:
-    with patch(_SHARDS, _each_alone):
-        open_table(folder / "t").bootstrap_index(tasks=_DyingTasks(count))
+    with (
+        patch(_SHARDS, _each_alone),
+        patch.object(BuildNotes, "finish", finish_some),
+        patch.object(LmdbStore, "build_batch", build_batch),
+    ):
+        open_table(folder / "t").bootstrap_index()
 
 
 @pytest.fixture
@@ -64,9 +63,10 @@ def _garble(table: Table, cities: str) -> dict[Path, bytes]:
     return files
 
 
+@pytest.mark.parametrize("build_batch", [0, 1])
 @pytest.mark.parametrize("finished", [0, 3, 4])
-def test_finished_shards_are_read_once(table: Table, finished: int) -> None:
-    assert was_killed(_bootstrap_and_die, Path(table.location).parent, finished)
+def test_finished_shards_are_read_once(table: Table, finished: int, build_batch: int) -> None:
+    assert was_killed(_bootstrap_and_die, Path(table.location).parent, finished, build_batch)
     garbled = _garble(table, "abcd"[:finished])
     with patch(_SHARDS, _each_alone), open_table(table.location) as again:
         assert again.bootstrap_index() == 20

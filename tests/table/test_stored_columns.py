@@ -30,6 +30,7 @@ from rli import (
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.index.record.columns.stored_column import StoredColumn
+from rli.index.record.entries.builds import BuildNotes
 from rli.index.record.entries.limits import IndexLimits
 from rli.index.record.table.index import RecordTableIndex
 from rli.store.contract import Store, Watermarks
@@ -692,21 +693,22 @@ MEANWHILE: Final[dict[str, Callable[[Table], None]]] = {
 }
 
 
+@pytest.mark.parametrize("build_batch", [0, 1])
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
-def test_dead_builds_are_gone_on_with(tmp_path: Path, meanwhile: str) -> None:
+def test_dead_builds_are_gone_on_with(tmp_path: Path, meanwhile: str, build_batch: int) -> None:
     """The shards that are in the store are not read again, unless files of the state that the build began with are gone."""
     table = new_table(tmp_path / "t", small_file_size=0)
     for name in "kq":
         table.insert(rows(*((f"{name}{number}", f"c{number % 5}", 1, f"{name}{number % 7}") for number in range(10))))
     table.create_index("by_email", on="email", wait=False)
-    put, read = Store.put_all, ColumnValues.of_slice
-    puts, slices = list[object](), list[FileSlice | None]()
+    finish, read = BuildNotes.finish, ColumnValues.of_slice
+    finished, slices = list[object](), list[FileSlice | None]()
 
-    def put_twice(self: Store, batches: Sequence[tuple[EncodedKeys, Entries]]) -> None:
-        puts.append(batches)
-        if len(puts) > 2:
+    def finish_two(self: BuildNotes, shard: Sequence[FileSlice], rows: int) -> None:
+        finished.append(shard)
+        if len(finished) > 2:
             raise KeyboardInterrupt
-        put(self, batches)
+        finish(self, shard, rows)
 
     def noted(self: ColumnValues, file_slice: FileSlice | None, *, with_instants: bool = True) -> pa.Table:
         slices.append(file_slice)
@@ -715,7 +717,8 @@ def test_dead_builds_are_gone_on_with(tmp_path: Path, meanwhile: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rli.index.record.columns.building.shards", lambda slices: [[one] for one in slices])
         with pytest.MonkeyPatch.context() as dying:
-            dying.setattr(Store, "put_all", put_twice)
+            dying.setattr(BuildNotes, "finish", finish_two)
+            dying.setattr(LmdbStore, "build_batch", build_batch)
             with pytest.raises(KeyboardInterrupt):
                 table.build_indexes()
         MEANWHILE[meanwhile](table)

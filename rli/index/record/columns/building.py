@@ -1,23 +1,21 @@
 """How the index of a column is filled: in shards, each of them the records of some files of the table.
 
-A shard is put as one sorted batch, and noted once the store has it. A build that died goes on behind its last finished shard, and two
-processes that fill one index at a time put the same entries. Readers use the index once all shards are there and its watermark says so.
+A shard is noted once the store has it (``ShardPuts``). A build that died goes on behind its last finished shard, and two processes that
+fill one index at a time put the same entries. Readers use the index once all shards are there and its watermark says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import pack
-from rli.index.record.columns.entry_keys import NO_FILE_GROUP, distinct, entry_keys, joined
+from rli.index.record.columns.entry_keys import NO_FILE_GROUP, entry_keys
 from rli.index.record.entries.builds import BuildNotes, state_of_build, unfinished_build
+from rli.index.record.entries.shard_puts import Batch, ShardPuts
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
@@ -25,7 +23,6 @@ from rli.index.record.sync.archived_commits import note_beginning
 from rli.index.roles import OnFiles
 from rli.store.contract import Watermarks
 from rli.tasks import InThreads
-from rli.telemetry.store_calls import store_call
 from rli.view.column_values import ColumnValues
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
@@ -92,7 +89,7 @@ class Build:
     def fill(self, values: ColumnValues, on_files: OnFiles) -> int:
         """Put the entries of all shards that are not there yet; returns how many records the table had.
 
-        Memory is bounded by the entries of two shards.
+        Memory is bounded by the entries of a few shards.
 
         Args:
             values: reads the column.
@@ -104,34 +101,23 @@ class Build:
         slices = sorted(self.snapshot.slices.values(), key=lambda one: one.group) if self.sequence else []
         notes = BuildNotes(self.index.store)
         rows = read = 0
-        coming: Future[None] | None = None
-        with ThreadPoolExecutor(1) as putting:
+        with ShardPuts(self.index.store, self.index.settings.shard_count) as puts:
             for shard in shards(slices):
                 if (known := notes.rows_of(shard)) is None:
                     parts = [*InThreads().run(partial(self._entries, values), shard)]
                     known = sum(count for count, _ in parts)
-                    if coming is not None:
-                        coming.result()
-                    keys = map(distinct, joined(chain.from_iterable(batches for _, batches in parts)))
-                    coming = putting.submit(self._put, shard, known, keys)
+                    puts.add(shard, known, [batch for _, batches in parts for batch in batches])
                 rows, read = rows + known, read + len(shard)
                 on_files(read, len(slices))
-            if coming is not None:
-                coming.result()
+            puts.finish()
         return rows
 
-    def _entries(self, values: ColumnValues, file_slice: FileSlice) -> tuple[int, list[EncodedKeys]]:
-        """How many records a slice has, and the keys of their entries."""
+    def _entries(self, values: ColumnValues, file_slice: FileSlice) -> tuple[int, list[Batch]]:
+        """How many records a slice has, and their entries."""
         rows = values.of_slice(file_slice, with_instants=False)
         found, keys = (rows[name].combine_chunks() for name in ("value", "key"))
-        return len(rows), [*entry_keys(found, keys, self.index.settings.shard_count)]
-
-    def _put(self, shard: Sequence[FileSlice], rows: int, keys: Iterable[EncodedKeys]) -> None:
-        """Put the entries of a shard, then note it."""
-        batches = [(batch, pack(self.sequence, np.full(len(batch), NO_FILE_GROUP))) for batch in keys]
-        with store_call(self.index.url, "put", rows):
-            self.index.store.put_all(batches)
-        BuildNotes(self.index.store).finish(shard, rows)
+        encoded = entry_keys(found, keys, self.index.settings.shard_count)
+        return len(rows), [(batch, pack(self.sequence, np.full(len(batch), NO_FILE_GROUP))) for batch in encoded]
 
 
 def _draft(completed: Sequence[str]) -> RecordDraft:

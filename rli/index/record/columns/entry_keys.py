@@ -6,7 +6,6 @@ then its record keys are found, too, and the reader's test of the records leaves
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -60,17 +59,6 @@ def record_keys_of(keys: EncodedKeys) -> pa.StringArray:
     matrix = np.ascontiguousarray(keys.keys).view(np.uint8).reshape(len(keys), keys.width)
     rest = np.ascontiguousarray(matrix[:, _HASH_WIDTH:])
     return codec.decode(rest.view(f"V{keys.width - _HASH_WIDTH}")[:, 0])
-
-
-def joined(batches: Iterator[EncodedKeys]) -> list[EncodedKeys]:
-    """Batches of keys as one of each width."""
-    by_width: defaultdict[int, list[EncodedKeys]] = defaultdict(list)
-    for batch in batches:
-        by_width[batch.width].append(batch)
-    return [
-        EncodedKeys(np.concatenate([one.keys for one in some]), np.concatenate([one.shards for one in some]))
-        for some in by_width.values()
-    ]
 
 
 def _shards_of(hashes: NDArray[np.uint64], shards: int) -> NDArray[np.uint16]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rli.codec import entries as codec
+from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import ABSENT, Entries
 from rli.codec.key_codec import KeyCodec
 from rli.errors import CorruptIndexError
@@ -173,12 +174,25 @@ class StoredEntries:
 
     def put(self, stored_keys: pa.Array, entries: Entries) -> None:
         """Write an entry for each stored key (distinct, shape (n,)) unless a newer one is stored."""
-        encoded = [(keys, entries[positions]) for positions, keys in self.codec.encode(stored_keys)]
-        with store_call(self.url, "put", len(stored_keys)):
-            self.store.put_all(encoded)
+        self._put_all(self._batches(stored_keys, entries))
 
     def apply(self, update: LocationUpdate, log: LogState, sequence: int | NDArray[np.int64]) -> None:
         """Write an update as that of one commit sequence, or of one for each key. May be repeated and raced.
+
+        Args:
+            update: as for ``encoded``; the keys are distinct.
+            log: likewise.
+            sequence: likewise.
+
+        Raises:
+            CorruptIndexError: the log names no such file group.
+        """
+        self._put_all(self.encoded(update, log, sequence))
+
+    def encoded(
+        self, update: LocationUpdate, log: LogState, sequence: int | NDArray[np.int64]
+    ) -> list[tuple[EncodedKeys, Entries]]:
+        """An update as keys and entries of the store, in batches of one width.
 
         What it tells of partitions that the index does not know is passed over.
 
@@ -198,7 +212,15 @@ class StoredEntries:
             update = update.filtered(known)
             sequence = sequence[known.to_numpy(zero_copy_only=False)] if isinstance(sequence, np.ndarray) else sequence
         numbers = _file_group_numbers(log, update.partition_paths, update.file_ids)
-        self.put(self.codec.stored_keys(update.record_keys, update.partition_paths), codec.pack(sequence, numbers))
+        stored_keys = self.codec.stored_keys(update.record_keys, update.partition_paths)
+        return self._batches(stored_keys, codec.pack(sequence, numbers))
+
+    def _batches(self, stored_keys: pa.Array, entries: Entries) -> list[tuple[EncodedKeys, Entries]]:
+        return [(keys, entries[positions]) for positions, keys in self.codec.encode(stored_keys)]
+
+    def _put_all(self, batches: Sequence[tuple[EncodedKeys, Entries]]) -> None:
+        with store_call(self.url, "put", sum(len(keys) for keys, _ in batches)):
+            self.store.put_all(batches)
 
     def applied_sequence(self) -> int | None:
         """The sequence up to which all commits are in the index; None if it was never bootstrapped."""

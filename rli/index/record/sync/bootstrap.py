@@ -6,12 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Self
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
+from typing import Self
 
 from rli.errors import CorruptTableError, IndexNotReadyError, RepeatedKeyError
 from rli.hudi.table_features import remedy_of_bootstrap
@@ -20,24 +15,19 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.entries.time_to_live import expired_before
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import LogRecord, RecordDraft
-from rli.index.record.log.state import LogState
 from rli.index.record.sync.archived_commits import note_beginning
 from rli.index.record.sync.known_slices import known_slices
+from rli.index.record.sync.placing import place_in_order, place_shard
 from rli.index.record.sync.repeated_keys import repeated_keys
-from rli.index.record.sync.written_keys import entry_instants, live_records, place_by_commit_time
-from rli.locations import LocationUpdate
+from rli.index.record.sync.written_keys import entry_instants
 from rli.store.contract import Watermarks
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import FileSlice
 from rli.view.flushed_commits import sync_table
 from rli.view.shards import shards
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import verified_snapshot
-
-_KEYS_AT_ONCE: Final = 1 << 20
-"""Keys that are put as one batch: some 100 MiB."""
 
 
 def bootstrap(table: TableDefinition, index: StoredEntries, tasks: TaskRunner, build: Bootstrap | None = None) -> int:
@@ -137,8 +127,7 @@ class Bootstrap:
         began, index, rows = time.monotonic(), self.index, 0
         if self.record is not None:
             cutoff = expired_before(index.ttl, self.record.instant)
-            place = partial(place_shard, self.snapshot, index, cutoff, self.record)
-            rows = sum(tasks.run(place, [*shards(known_slices(self.snapshot, index))]))
+            rows = self._placed(self.record, cutoff, tasks)
             # Another process may have finished the same build, and writers have gone on since.
             if index.store.applied_sequence() is None:
                 _require_distinct_keys(self.snapshot, index, tasks, rows)
@@ -152,68 +141,12 @@ class Bootstrap:
         events.INDEX_BUILT.log(table=self.snapshot.table.location, index=index.url, records=rows, seconds=seconds)
         return rows
 
-
-def place_shard(
-    snapshot: Snapshot, index: StoredEntries, cutoff: str | None, record: LogRecord, shard: Sequence[FileSlice]
-) -> int:
-    """Place the keys of some file slices, unless that is done; returns how many: a task.
-
-    Args:
-        snapshot: the state of the table.
-        index: that is built.
-        cutoff: see ``StoredEntries.cutoff``.
-        record: of the build.
-        shard: the slices.
-    """
-    notes = BuildNotes(index.store)
-    rows = notes.rows_of(shard)
-    if rows is not None:
-        return rows
-    log, sequences = index.log.refresh(), (record.first_sequence, record.located_at)
-    if cutoff is None:
-        rows = _place(snapshot, index, log, sequences, shard)
-    else:
-        rows = 0
-        for file_slice in shard:
-            records = live_records(snapshot, file_slice, cutoff)
-            rows += place_by_commit_time(index, log, file_slice, records, sequences)
-    notes.finish(shard, rows)
-    return rows
-
-
-def _place(
-    snapshot: Snapshot,
-    index: StoredEntries,
-    log: LogState,
-    sequences: tuple[int, Sequence[str]],
-    shard: Sequence[FileSlice],
-) -> int:
-    """Place the keys of some file slices in large batches, which the store can sort."""
-    first, instants = sequences
-    updates, numbers, rows = [], [], 0
-    for file_slice in shard:
-        for keys in snapshot.record_keys(file_slice):
-            updates.append(LocationUpdate.placing(keys, file_slice.group))
-            numbers.append(np.full(len(keys), first + instants.index(file_slice.instant), np.int64))
-            rows += len(keys)
-            if sum(map(len, numbers)) >= _KEYS_AT_ONCE:
-                _apply(index, log, updates, numbers)
-                updates, numbers = [], []
-    _apply(index, log, updates, numbers)
-    return rows
-
-
-def _apply(
-    index: StoredEntries, log: LogState, updates: Sequence[LocationUpdate], numbers: Sequence[NDArray[np.int64]]
-) -> None:
-    """Put updates as one batch, each with the sequences of its keys; one by one if a key is repeated."""
-    keys = pa.chunked_array([part.record_keys for part in updates], pa.string())
-    if updates and pc.count_distinct(keys).as_py() == len(keys):
-        index.apply(LocationUpdate.joined(updates), log, np.concatenate(numbers))
-        return
-    # A store counts the keys of a batch, each of which is in the batch once.
-    for part, sequence in zip(updates, numbers, strict=True):
-        index.apply(part, log, sequence)
+    def _placed(self, record: LogRecord, cutoff: str | None, tasks: TaskRunner) -> int:
+        """Place all keys that are not there yet; returns how many there are in all."""
+        lots = [*shards(known_slices(self.snapshot, self.index))]
+        if cutoff is None and self.index.store.build_batch:
+            return place_in_order(self.snapshot, self.index, record, lots)
+        return sum(tasks.run(partial(place_shard, self.snapshot, self.index, cutoff, record), lots))
 
 
 def _draft(snapshot: Snapshot, last: str, located_at: Sequence[str]) -> RecordDraft:
