@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from rli.arrow_memory import use_fast_memory
 from rli.settings import TableSettings
 from rli.table.groups import TableGroups
 from rli.table.opened import OpenTable
@@ -21,6 +22,7 @@ class Table(TableWriting, TableReading, TableGroups):
     """
 
     def __init__(self, definition: TableDefinition) -> None:
+        use_fast_memory()
         self._opened = OpenTable(definition)
 
     @property

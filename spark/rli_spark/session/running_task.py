@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark import TaskContext
 
+from rli.arrow_memory import use_fast_memory
 from rli_spark.session.loaded_objects import spare_loaded_objects
 from rli_spark.session.logs import follow_in_task
 from rli_spark.session.zip_directories import watch_zip_directories
@@ -12,6 +13,7 @@ from rli_spark.session.zip_directories import watch_zip_directories
 def begin_task() -> None:
     """Make a Python worker ready: tasks call it first."""
     watch_zip_directories()
+    use_fast_memory()
     if TaskContext.get() is not None:
         spare_loaded_objects()
     follow_in_task()
