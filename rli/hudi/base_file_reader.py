@@ -115,20 +115,26 @@ class BaseFileReader:
     def keep_footer(self) -> None:
         """Keep the footer for the next reader, if that saves work: look-ups of a few keys come again.
 
-        Only then ``key_hashes`` and ``rows_at`` know where to read in a file of rli.
+        Only then ``rows_at`` knows where to read in a file of rli.
         """
         if self._kept is not None or self._version is None:
             return
-        hashes = StoredHashes.from_footer(self._key_values, posixpath.basename(self.path))
+        hashes = self._hashes
         if hashes is None and self._file.metadata.serialized_size < _LARGE_FOOTER:
             return
         with suppress(*_UNLIKE_INDEX):
             self._kept = KeptFooter.of(self._file.metadata, hashes)
             FOOTERS.keep(self._storage, self.path, self._version, self._kept)
 
+    @cached_property
+    def _hashes(self) -> StoredHashes | None:
+        if self._kept is not None:
+            return self._kept.hashes
+        return StoredHashes.from_footer(self._key_values, posixpath.basename(self.path))
+
     def key_hashes(self, row_group: int) -> Hashes | None:
-        """The hash of each record key of a row group (``hashes_of``); None if the file has none, or its footer is not kept."""
-        stored = None if self._kept is None else self._kept.hashes
+        """The hash of each record key of a row group (``hashes_of``); None if the file has none."""
+        stored = self._hashes
         if stored is None:
             return None
         place = stored.place([self.rows_of(number) for number in range(row_group + 1)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any, Final, Self
 
@@ -16,7 +16,7 @@ from rli.errors import UnsupportedTableError
 from rli.hudi.base_file_reader import BaseFileReader, corrupt_unless_parquet
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.footer_bounds import RowGroupChoice
-from rli.hudi.key_hashes import hashes_of
+from rli.hudi.key_hashes import Hashes, hashes_of
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.schema import conform
 from rli.storage import Storage
@@ -29,8 +29,11 @@ READ_BATCH_ROWS: Final = 65_536
 _FEW_ROWS: Final = 16_384
 """Decoded at once on the way to a few records, or as many as are sought: what follows the last of them is not decoded."""
 
-_ROWS_PER_KEY: Final = 4
-"""Decoded at once on the way to many records, for each of them, if a row group has as many: each comparison hashes all the sought keys."""
+_MOST_CANDIDATES: Final = 0.5
+"""Of the rows of a row group, by their hashes: where more may have a sought key, all keys are compared."""
+
+_HASHES: Final = 1 << 16
+"""How many hashes of record keys there are."""
 
 _KEYS_PER_ROW_GROUP: Final = 2
 """Of more keys than that, hardly a row group holds none."""
@@ -160,6 +163,7 @@ class FileSliceReader:
         if is_hashed:
             self._base.keep_footer()
         others = pa.schema([field for field in schema if field.name not in columns.copies])
+        sought_hashes = cache(lambda: hashes_of(record_keys))
         for row_group, start in enumerate(self._row_group_starts[:-1]):
             if not len(left):
                 return
@@ -168,7 +172,10 @@ class FileSliceReader:
                 continue
             if len(candidates) > _FEW_MATCHES * self._base.row_groups:
                 # To leave out what is found would take as long as to seek it again.
-                for found, records, positions in self._in_one_pass(candidates, columns, schema, row_group):
+                is_candidate = self._are_candidates(row_group, sought_hashes(), columns)
+                for found, records, positions in self._in_one_pass(
+                    candidates, columns, schema, row_group, is_candidate
+                ):
                     yield FoundRecords(found, records, start + positions)
                 continue
             hashed = self._hashed_rows(candidates, columns, others, row_group) if is_hashed else None
@@ -186,18 +193,49 @@ class FileSliceReader:
                 left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
 
     def _in_one_pass(
-        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, row_group: int
+        self,
+        record_keys: pa.Array,
+        columns: KeyColumns,
+        schema: pa.Schema,
+        row_group: int,
+        is_candidate: NDArray[np.bool_] | None,
     ) -> Iterator[FoundRecords]:
-        """As ``find``, with positions in a row group, where hardly a page holds no key: keys and other columns are decoded together."""
+        """As ``find``, with positions in a row group, where hardly a page holds no key: keys and other columns are decoded together.
+
+        Args:
+            record_keys: sought.
+            columns: where the keys stand.
+            schema: of the records.
+            row_group: its number.
+            is_candidate: which rows may have one of the keys, shape (n,); None for all.
+        """
         start = 0
         needed = pa.schema({field.name: field for field in [*columns.schema, *schema]}.values())
-        for batch in self._base.batches_of(row_group, needed, max(READ_BATCH_ROWS, _ROWS_PER_KEY * len(record_keys))):
+        # Each comparison hashes all the sought keys, so there is one for all rows.
+        for batch in self._base.batches_of(row_group, needed, self._base.rows_of(row_group)):
             keys = columns.keys_of(conform(batch, columns.schema))
-            positions = np.flatnonzero(pc.is_in(keys, value_set=record_keys).to_numpy(zero_copy_only=False))
+            if is_candidate is None:
+                positions = _places_in(keys, record_keys)
+            else:
+                candidates = np.flatnonzero(is_candidate[start : start + len(keys)])
+                positions = candidates[_places_in(keys.take(pa.array(candidates)), record_keys)]
             if len(positions):
                 matches = pa.array(positions)
                 yield FoundRecords(keys.take(matches), conform(batch.take(matches), schema), start + positions)
             start += len(keys)
+
+    def _are_candidates(self, row_group: int, sought: Hashes, columns: KeyColumns) -> NDArray[np.bool_] | None:
+        """Which rows of a row group have the hash of a sought key, shape (n,); None if the file does not tell, or most have.
+
+        To compare a number takes a fraction of the time that comparing keys takes.
+        """
+        hashes = self._base.key_hashes(row_group) if columns.ordered_as_keys == RECORD_KEY else None
+        if hashes is None or len(hashes) != self._base.rows_of(row_group):
+            return None
+        is_sought = np.zeros(_HASHES, np.bool_)
+        is_sought[sought] = True
+        found: NDArray[np.bool_] = is_sought[hashes]
+        return found if np.count_nonzero(found) <= _MOST_CANDIDATES * len(found) else None
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
         """The records at some positions (in rising order), made to fit ``schema``: reads only the row groups that hold one."""
@@ -269,7 +307,7 @@ class FileSliceReader:
         # Each comparison hashes all the sought keys.
         for batch in self._base.batches_of(row_group, columns.schema, max(_FEW_ROWS, len(record_keys))):
             keys = columns.keys_of(conform(batch, columns.schema))
-            matches = np.flatnonzero(pc.is_in(keys, value_set=record_keys).to_numpy(zero_copy_only=False))
+            matches = _places_in(keys, record_keys)
             if len(matches):
                 positions.append(start + matches)
                 found.append(keys.take(pa.array(matches)))
@@ -304,6 +342,11 @@ class FileSliceReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _places_in(keys: pa.Array, sought: pa.Array) -> NDArray[np.intp]:
+    """The positions of those keys that are among the sought ones."""
+    return np.flatnonzero(pc.is_in(keys, value_set=sought).to_numpy(zero_copy_only=False))
 
 
 def _has_all(found: Sequence[pa.Array], sought: int) -> bool:

@@ -71,7 +71,7 @@ def test_unfinished_shards_are_not_noted(store: Store) -> None:
     assert BuildNotes(store).rows_of(shard_of(0)) is None
 
 
-def test_missing_folders_of_temporary_files_are_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_temporary_folders_are_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     with pytest.raises(SettingsError, match="folder=/nowhere") as told:
         ShardPuts(store, STORE_SHARDS)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -40,7 +42,7 @@ def test_records_are_those_of_keys(table: rli.Table) -> None:
             assert table.get([key], ["id"]).to_pylist() == [{"id": key}]
 
 
-def found(table: rli.Table, keys: pa.Array) -> list[dict[str, object]]:
+def found(table: rli.Table, keys: pa.Array) -> list[dict[str, Any]]:
     """The records of keys, which an index may seek in a file that lacks them."""
     snapshot = table._opened.snapshot()  # noqa: SLF001
     (file_slice,) = snapshot.slices.values()
@@ -94,6 +96,15 @@ def test_hashes_stay_the_same() -> None:
     assert hashes_of(pa.array(["", "o77", "é", None, "x" * 40])).tolist() == [0, 8_105, 54_756, 0, 3_936]
 
 
+@pytest.mark.parametrize("count", [100, 3_000, ROWS])
+def test_many_keys_are_all_found(table: rli.Table, count: int) -> None:
+    """Of some, the hashes tell which records may have them; of most, they tell nothing."""
+    chosen = np.random.default_rng(count).choice(ROWS, count, replace=False)
+    others = pa.array([f"no-{number}" for number in range(count)])
+    sought = pa.concat_arrays([others, KEYS.take(pa.array(chosen))])
+    assert sorted(record["n"] for record in found(table, sought)) == sorted(chosen.tolist())
+
+
 def test_damaged_hashes_hide_no_record(table: rli.Table) -> None:
     assert table.get([KEYS[77].as_py()]).to_pylist() == wanted(77)
     (path,) = map(Path, table.scan().files())
@@ -105,3 +116,4 @@ def test_damaged_hashes_hide_no_record(table: rli.Table) -> None:
     with no_column_read(), pytest.raises(AssertionError):
         found(table, KEYS.slice(77, 1))
     assert table.get([KEYS[77].as_py()]).to_pylist() == wanted(77)
+    assert len(found(table, KEYS.slice(70, 100))) == 100
