@@ -44,6 +44,21 @@ def at_once(tasks: TaskRunner) -> int:
     return tasks.at_once if isinstance(tasks, SideBySide) else 1
 
 
+@runtime_checkable
+class InTurn(Protocol):
+    """A task runner that may tell that it runs tasks in this process, one after the other, each when its result is asked for."""
+
+    @property
+    def runs_in_turn(self) -> bool:
+        """Whether it does: then tasks may share what cannot be pickled."""
+        ...
+
+
+def runs_in_turn(tasks: TaskRunner) -> bool:
+    """Whether a runner is known to run tasks in this process, one after the other."""
+    return isinstance(tasks, InTurn) and tasks.runs_in_turn
+
+
 def lots_of(items: Iterable[Item], size_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
     """Items in their order, together up to some size; an item that is larger is alone.
 
@@ -66,6 +81,8 @@ def lots_of(items: Iterable[Item], size_of: Callable[[Item], int], most: int) ->
 
 class InProcess:
     """Runs tasks in this process, one after the other."""
+
+    runs_in_turn = True
 
     def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
         """The results in the order of the items, each computed when it is asked for."""

@@ -62,6 +62,8 @@ class Interrupted(KeyboardInterrupt):
 class ShownTasks:
     """Runs tasks in this process, one after the other, and shows how many are done."""
 
+    runs_in_turn = True
+
     def __init__(self, label: str) -> None:
         self.label = label
 

@@ -21,7 +21,7 @@ from rli.index.record.sync.placing import place_in_order, place_shard
 from rli.index.record.sync.repeated_keys import repeated_keys
 from rli.index.record.sync.written_keys import entry_instants
 from rli.store.contract import Watermarks
-from rli.tasks import TaskRunner
+from rli.tasks import TaskRunner, runs_in_turn
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.flushed_commits import sync_table
@@ -144,8 +144,8 @@ class Bootstrap:
     def _placed(self, record: LogRecord, cutoff: str | None, tasks: TaskRunner) -> int:
         """Place all keys that are not there yet; returns how many there are in all."""
         lots = [*shards(known_slices(self.snapshot, self.index))]
-        if cutoff is None and self.index.store.build_batch:
-            return place_in_order(self.snapshot, self.index, record, lots)
+        if cutoff is None and self.index.store.build_batch and runs_in_turn(tasks):
+            return place_in_order(self.snapshot, self.index, record, lots, tasks)
         return sum(tasks.run(partial(place_shard, self.snapshot, self.index, cutoff, record), lots))
 
 

@@ -17,7 +17,7 @@ from rli.index.record.log.record import LogRecord
 from rli.index.record.log.state import LogState
 from rli.index.record.sync.written_keys import live_records, place_by_commit_time
 from rli.locations import LocationUpdate
-from rli.tasks import InThreads
+from rli.tasks import InThreads, TaskRunner
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
@@ -26,10 +26,22 @@ _KEYS_AT_ONCE: Final = 1 << 20
 
 
 def place_in_order(
-    snapshot: Snapshot, index: StoredEntries, record: LogRecord, lots: Sequence[Sequence[FileSlice]]
+    snapshot: Snapshot,
+    index: StoredEntries,
+    record: LogRecord,
+    lots: Sequence[Sequence[FileSlice]],
+    tasks: TaskRunner,
 ) -> int:
-    """As ``place_shard`` of all shards, in this process, for a store that gets many entries best in its own order."""
-    notes, log, rows = BuildNotes(index.store), index.log.refresh(), 0
+    """As ``place_shard`` of all shards, for a store that gets many entries best in its own order.
+
+    Args:
+        snapshot: the state of the table.
+        index: that is built.
+        record: of the build.
+        lots: the shards.
+        tasks: runs the work in turn.
+    """
+    notes, log = BuildNotes(index.store), index.log.refresh()
 
     def entries_of(file_slice: FileSlice) -> list[Batch]:
         sequence = record.first_sequence + record.located_at.index(file_slice.instant)
@@ -38,13 +50,16 @@ def place_in_order(
         return [batch for update in updates for batch in index.encoded(update, log, sequence)]
 
     with ShardPuts(index.store, index.codec.settings.shard_count) as puts:
-        for shard in lots:
-            known = notes.rows_of(shard)
-            if known is None:
+
+        def place(shard: Sequence[FileSlice]) -> int:
+            rows = notes.rows_of(shard)
+            if rows is None:
                 batches = [batch for some in InThreads().run(entries_of, shard) for batch in some]
-                known = sum(len(keys) for keys, _ in batches)
-                puts.add(shard, known, batches)
-            rows += known
+                rows = sum(len(keys) for keys, _ in batches)
+                puts.add(shard, rows, batches)
+            return rows
+
+        rows = sum(tasks.run(place, lots))
         puts.finish()
     return rows
 
