@@ -53,7 +53,7 @@ class LmdbStore(Store):
 
     finds_in_order: ClassVar[bool] = True
 
-    # Of a batch of random keys, each page of the tree gets some, until there are many times as many pages as keys.
+    # A batch of random keys changes nearly every page of the tree, unless the tree has many more pages than the batch has keys.
     build_batch: ClassVar[int] = 1 << 25
 
     def __init__(self, url: str, index: OpenIndex) -> None:

@@ -70,6 +70,11 @@ class BaseFileReader:
             self._file = pq.ParquetFile(self._source, metadata=metadata, page_checksum_verification=verifies_checksums)
 
     @property
+    def is_local(self) -> bool:
+        """Whether one more read takes no request to a server."""
+        return self._storage.is_local
+
+    @property
     def rows(self) -> int:
         return int(self._file.metadata.num_rows)
 
