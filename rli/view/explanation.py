@@ -42,8 +42,8 @@ class Narrowed:
     Attributes:
         by: the step.
         kept: those that may hold a record of the filter.
-        record_keys: of all records of the filter in the file groups that it has, and perhaps of others; None if the step does not
-            know single records.
+        record_keys: of all records of the filter in the file groups that it has, and perhaps of others; the other file groups that are
+            kept may hold any. None if the step does not know single records.
     """
 
     by: PruningStep

@@ -212,7 +212,7 @@ class FileSliceReader:
         start = 0
         needed = pa.schema({field.name: field for field in [*columns.schema, *schema]}.values())
         # Each comparison hashes all the sought keys, so there is one for all rows.
-        for batch in self._base.batches_of(row_group, needed, self._base.rows_of(row_group)):
+        for batch in self._base.batches_of(row_group, needed, max(1, self._base.rows_of(row_group))):
             keys = columns.keys_of(conform(batch, columns.schema))
             if is_candidate is None:
                 positions = _places_in(keys, record_keys)

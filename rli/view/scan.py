@@ -30,7 +30,7 @@ _BATCHES_AHEAD: Final = 4
 """Read before they are asked for: enough to keep the disk busy, few enough for a small memory."""
 
 
-_ROWS_PER_FOUND: Final = 10
+ROWS_PER_FOUND: Final = 10
 """Records of a slice for each one that is sought by its key: of fewer records, all are read."""
 
 
@@ -114,7 +114,7 @@ class SnapshotScan:
         with self.reader(file_slice) as reader:
             if self.filter is None:
                 batches = reader.batches(wanted)
-            elif record_keys is not None and len(record_keys) * _ROWS_PER_FOUND <= reader.rows_about:
+            elif record_keys is not None and len(record_keys) * ROWS_PER_FOUND <= reader.rows_about:
                 columns = KeyColumns.of(self.table, lambda: self.table_schema, reader.schema)
                 batches = (found.records for found in reader.find(record_keys, columns, wanted))
             else:

@@ -89,7 +89,9 @@ class Skipping:
         if found is not None:
             holding = [one for one in left if one.group in found.record_keys]
             count_use(self.metadata.location, found.partition, len(left) - len(holding))
-            yield Narrowed(PruningStep.SECONDARY_INDEX, [*holding, *merged], found.record_keys)
+            # Of slices with log files, all records are read: another engine's entries of these may be incomplete.
+            keys = {one.group: found.record_keys[one.group] for one in holding}
+            yield Narrowed(PruningStep.SECONDARY_INDEX, [*holding, *merged], keys)
             return
         for step, narrow in (
             (PruningStep.PARTITION_STATS, partial(self._by_partition_statistics, asked, predicate, schema)),
