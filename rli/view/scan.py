@@ -30,10 +30,6 @@ _BATCHES_AHEAD: Final = 4
 """Read before they are asked for: enough to keep the disk busy, few enough for a small memory."""
 
 
-ROWS_PER_FOUND: Final = 10
-"""Records of a slice for each one that is sought by its key: of fewer records, all are read."""
-
-
 @dataclass(frozen=True)
 class SnapshotScan:
     """Some columns of a table's records that pass a filter, all of one snapshot; ``Snapshot.scan`` makes it.
@@ -114,7 +110,7 @@ class SnapshotScan:
         with self.reader(file_slice) as reader:
             if self.filter is None:
                 batches = reader.batches(wanted)
-            elif record_keys is not None and len(record_keys) * ROWS_PER_FOUND <= reader.rows_about:
+            elif record_keys is not None:
                 columns = KeyColumns.of(self.table, lambda: self.table_schema, reader.schema)
                 batches = (found.records for found in reader.find(record_keys, columns, wanted))
             else:

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from rli.column_index.expressions import IndexedExpression, indexed_expressions
-from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.errors import CorruptTableError, InstantNotFoundError, UnsupportedTableError
 from rli.hudi.metadata.index_definitions import IndexDefinition, indexed_column, load_index_definitions
 from rli.hudi.metadata.partitions import (
     FIRST_VERSION_OF_PARTITION_STATS,
@@ -19,6 +19,7 @@ from rli.hudi.metadata.partitions import (
 )
 from rli.hudi.metadata.reader import MetadataTableReader
 from rli.hudi.properties import Key, load_properties
+from rli.hudi.schema_history import require_found_by_name
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.telemetry import events, metrics
@@ -123,13 +124,24 @@ class TableMetadata:
 
     @property
     def secondary_indexes(self) -> dict[str, str]:
-        """Column → the partition of its secondary index; none if their definitions cannot be read."""
+        """Column → the partition of its secondary index; none if their definitions cannot be read.
+
+        None either if a column once had another name: Hudi puts in no entries of records that keep their values under a new name.
+        """
         listed = [name for name in sorted(self.partitions) if kind_of(name) is PartitionKind.SECONDARY_INDEX]
-        if not listed:
+        if not listed or not self._keeps_names:
             return {}
         definitions = self.ask(listed[0], lambda _: self._definitions())
         columns = {name: indexed_column((definitions or {}).get(name)) for name in listed}
         return {column: name for name, column in columns.items() if column is not None}
+
+    @property
+    def _keeps_names(self) -> bool:
+        try:
+            require_found_by_name(self._table.storage)
+        except (UnsupportedTableError, CorruptTableError):
+            return False
+        return True
 
     def indexed_expressions(self, schema: pa.Schema) -> list[IndexedExpression]:
         """The indexes on expressions over records of a schema; none if their definitions cannot be read."""

@@ -10,7 +10,6 @@ import pytest
 
 from rli import IndexHome, Table, create_table
 from rli.filters.filter import Filter
-from rli.view.scan import ROWS_PER_FOUND
 from tests.support.soak import EVERY_POINT, in_ci
 from tests.support.tables import turn_into_version_9
 
@@ -64,11 +63,7 @@ def require_found(table: Table, rows: pa.Table, filters: str, where: dict[str, l
 @pytest.mark.parametrize(
     ("version", "table_type"), in_ci([(9, "copy_on_write")], of=[(9, "copy_on_write"), (6, "merge_on_read")])
 )
-@pytest.mark.parametrize("rows_per_found", [0, ROWS_PER_FOUND])
-def test_schema_changes_hide_no_record(
-    tmp_path: Path, version: int, table_type: str, rows_per_found: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rli.view.scan.ROWS_PER_FOUND", rows_per_found)
+def test_schema_changes_hide_no_record(tmp_path: Path, version: int, table_type: str) -> None:
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="city", ordering="ts", table_type=table_type, maintenance=False
     )

@@ -25,7 +25,6 @@ from rli import (
 )
 from rli.hudi.metadata.keys import split_secondary_key
 from rli.table.table import opened_table
-from rli.view.scan import ROWS_PER_FOUND
 from tests.support.metadata_tables import metadata_reader, state_before_later_commits
 from tests.support.soak import FACTOR
 from tests.support.tables import records, turn_into_version_9
@@ -153,13 +152,8 @@ def test_undone_commits_hide_no_record(table: Table) -> None:
     assert table.metadata.verify() == ()
 
 
-@pytest.mark.parametrize("rows_per_found", [0, ROWS_PER_FOUND])
 @pytest.mark.parametrize("seed", range(1 * FACTOR))
-def test_indexed_answers_equal_the_scan(
-    table: Table, seed: int, rows_per_found: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Found by their keys, as in large files, or in files that are read whole."""
-    monkeypatch.setattr("rli.view.scan.ROWS_PER_FOUND", rows_per_found)
+def test_indexed_answers_equal_the_scan(table: Table, seed: int) -> None:
     chance = random.Random(seed)
 
     def some_rows(count: int) -> pa.Table:

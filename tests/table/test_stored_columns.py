@@ -38,7 +38,6 @@ from rli.store.registry import open_store
 from rli.table.table import opened_table
 from rli.view.column_values import ColumnValues
 from rli.view.file_slices import FileSlice
-from rli.view.scan import ROWS_PER_FOUND
 from rli.view.snapshot import Snapshot
 from rli_lmdb.store import LmdbStore
 from tests.support.indexes import limit_index, record_index
@@ -168,13 +167,8 @@ def test_undone_commits_hide_no_record(table: Table) -> None:
 
 
 @pytest.mark.parametrize("kind", ["copy_on_write", "merge_on_read"])
-@pytest.mark.parametrize("rows_per_found", [0, ROWS_PER_FOUND])
 @pytest.mark.parametrize("seed", range(1 * FACTOR))
-def test_indexed_answers_equal_the_scan(
-    tmp_path: Path, kind: str, seed: int, rows_per_found: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Found by their keys, as in large files, or in files that are read whole."""
-    monkeypatch.setattr("rli.view.scan.ROWS_PER_FOUND", rows_per_found)
+def test_indexed_answers_equal_the_scan(tmp_path: Path, kind: str, seed: int) -> None:
     table, chance = new_table(tmp_path / "t", kind), random.Random(seed)
 
     def some_rows(count: int) -> pa.Table:
