@@ -124,12 +124,9 @@ class TableMetadata:
 
     @property
     def secondary_indexes(self) -> dict[str, str]:
-        """Column → the partition of its secondary index; none if their definitions cannot be read.
-
-        None either if a column once had another name: Hudi puts in no entries of records that keep their values under a new name.
-        """
+        """Column → the partition of its secondary index; none if their definitions cannot be read."""
         listed = [name for name in sorted(self.partitions) if kind_of(name) is PartitionKind.SECONDARY_INDEX]
-        if not listed or not self._keeps_names:
+        if not listed:
             return {}
         definitions = self.ask(listed[0], lambda _: self._definitions())
         columns = {name: indexed_column((definitions or {}).get(name)) for name in listed}
@@ -150,12 +147,14 @@ class TableMetadata:
         return indexed_expressions(listed, definitions or {}, schema)
 
     def indexed_column(self, partition: str) -> str | None:
-        """The column of a secondary index as it is now; None if there is none.
+        """The column of a secondary index as it is now; None if there is none, or a column once had another name.
+
+        Hudi puts in no entries of records that keep their values under a new name.
 
         Raises:
             CorruptTableError: the definitions of indexes cannot be read.
         """
-        return indexed_column(self._definitions().get(partition))
+        return indexed_column(self._definitions().get(partition)) if self._keeps_names else None
 
     def columns_with_statistics(self) -> tuple[str, ...]:
         """The columns whose statistics commits keep, as they are chosen now; none if they are not listed.
