@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any, Final, Self
@@ -31,6 +31,12 @@ _FEW_ROWS: Final = 16_384
 
 _MOST_CANDIDATES: Final = 0.5
 """Of the rows of a row group, by their hashes: where more may have a sought key, all keys are compared."""
+
+_ROWS_AT_ONCE: Final = 131_072
+"""Decoded on the way to many records, as many as a row group of rli has. Other writers' row groups may not fit into memory."""
+
+_ROWS_PER_KEY: Final = 4
+"""At least so many are decoded for each sought key: each comparison hashes all of these."""
 
 _HASHES: Final = 1 << 16
 """How many hashes of record keys there are."""
@@ -163,7 +169,8 @@ class FileSliceReader:
         if is_hashed:
             self._base.keep_footer()
         others = pa.schema([field for field in schema if field.name not in columns.copies])
-        sought_hashes = cache(lambda: hashes_of(record_keys))
+        # Hashed once, and only if a file has hashes.
+        is_sought = cache(lambda: _marked(hashes_of(record_keys)))
         for row_group, start in enumerate(self._row_group_starts[:-1]):
             if not len(left):
                 return
@@ -172,7 +179,7 @@ class FileSliceReader:
                 continue
             if len(candidates) > _FEW_MATCHES * self._base.row_groups:
                 # To leave out what is found would take as long as to seek it again.
-                is_candidate = self._are_candidates(row_group, sought_hashes(), columns)
+                is_candidate = self._are_candidates(row_group, is_sought, columns)
                 for found, records, positions in self._in_one_pass(
                     candidates, columns, schema, row_group, is_candidate
                 ):
@@ -211,8 +218,7 @@ class FileSliceReader:
         """
         start = 0
         needed = pa.schema({field.name: field for field in [*columns.schema, *schema]}.values())
-        # Each comparison hashes all the sought keys, so there is one for all rows.
-        for batch in self._base.batches_of(row_group, needed, max(1, self._base.rows_of(row_group))):
+        for batch in self._base.batches_of(row_group, needed, max(_ROWS_AT_ONCE, _ROWS_PER_KEY * len(record_keys))):
             keys = columns.keys_of(conform(batch, columns.schema))
             if is_candidate is None:
                 positions = _places_in(keys, record_keys)
@@ -224,7 +230,9 @@ class FileSliceReader:
                 yield FoundRecords(keys.take(matches), conform(batch.take(matches), schema), start + positions)
             start += len(keys)
 
-    def _are_candidates(self, row_group: int, sought: Hashes, columns: KeyColumns) -> NDArray[np.bool_] | None:
+    def _are_candidates(
+        self, row_group: int, is_sought: Callable[[], NDArray[np.bool_]], columns: KeyColumns
+    ) -> NDArray[np.bool_] | None:
         """Which rows of a row group have the hash of a sought key, shape (n,); None if the file does not tell, or most have.
 
         A number is compared in a fraction of the time that a key takes, but not in that of a request to an object store.
@@ -233,9 +241,7 @@ class FileSliceReader:
         hashes = self._base.key_hashes(row_group) if has_keys else None
         if hashes is None or len(hashes) != self._base.rows_of(row_group):
             return None
-        is_sought = np.zeros(_HASHES, np.bool_)
-        is_sought[sought] = True
-        found: NDArray[np.bool_] = is_sought[hashes]
+        found = is_sought()[hashes]
         return found if np.count_nonzero(found) <= _MOST_CANDIDATES * len(found) else None
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -343,6 +349,13 @@ class FileSliceReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _marked(sought: Hashes) -> NDArray[np.bool_]:
+    """For each hash that there is, whether it is sought."""
+    marks = np.zeros(_HASHES, np.bool_)
+    marks[sought] = True
+    return marks
 
 
 def _places_in(keys: pa.Array, sought: pa.Array) -> NDArray[np.intp]:
