@@ -120,7 +120,7 @@ def named_groups(partition_paths: pa.Array, file_ids: pa.Array) -> NamedGroups:
 
 
 def keys_by_group(locations: pa.Table | pa.RecordBatch) -> KeysByGroup:
-    """The record keys of locations (``LOCATION_SCHEMA``) by file group, each once; without those that are nowhere."""
+    """The record keys of locations (``LOCATION_SCHEMA``) by file group, each once; keys without a file group are left out."""
     keys, *places = map(_whole, (locations[name] for name in ("record_key", "partition_path", "file_id")))
     named = named_groups(*places)
     order = np.argsort(named.codes, kind="stable")

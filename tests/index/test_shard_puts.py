@@ -13,7 +13,9 @@ from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.index.record.entries.builds import BuildNotes
 from rli.index.record.entries.shard_puts import ShardPuts
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.model import FileGroupId
+from rli.settings import IndexSettings
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, key_batch, random_keys, scanned
@@ -30,6 +32,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
+def index_of(store: Store) -> StoredEntries:
+    return StoredEntries(store, IndexSettings(shard_count=STORE_SHARDS, table_id="t"))
+
+
 def shard_of(number: int) -> list[FileSlice]:
     return [FileSlice(FileGroupId("p", f"f{number}"), "001", DataFile(f"p/f{number}", 1))]
 
@@ -44,7 +50,7 @@ def batches_of(number: int) -> list[tuple[EncodedKeys, Entries]]:
 def test_all_shards_reach_the_store(store: Store, monkeypatch: pytest.MonkeyPatch, build_batch: int) -> None:
     monkeypatch.setattr(LmdbStore, "build_batch", build_batch)
     expected: dict[tuple[int, bytes], int] = {}
-    with ShardPuts(store, STORE_SHARDS) as puts:
+    with ShardPuts(index_of(store)) as puts:
         for number in range(SHARDS):
             batches = batches_of(number)
             puts.add(shard_of(number), number, batches)
@@ -59,14 +65,14 @@ def test_all_shards_reach_the_store(store: Store, monkeypatch: pytest.MonkeyPatc
 def test_repeated_keys_get_the_greatest_entry(store: Store, monkeypatch: pytest.MonkeyPatch, build_batch: int) -> None:
     monkeypatch.setattr(LmdbStore, "build_batch", build_batch)
     keys = key_batch([b"b", b"a", b"b", b"a", b"c"])
-    with ShardPuts(store, STORE_SHARDS) as puts:
+    with ShardPuts(index_of(store)) as puts:
         puts.add(shard_of(0), 5, [(keys, entries_of(3, [1, 9, 7, 2, 4]))])
         puts.finish()
     assert store.get(key_batch([b"a", b"b", b"c"])).tolist() == entries_of(3, [9, 7, 4]).tolist()
 
 
 def test_unfinished_shards_are_not_noted(store: Store) -> None:
-    with ShardPuts(store, STORE_SHARDS) as puts:
+    with ShardPuts(index_of(store)) as puts:
         puts.add(shard_of(0), 400, batches_of(0))
     assert BuildNotes(store).rows_of(shard_of(0)) is None
 
@@ -74,5 +80,5 @@ def test_unfinished_shards_are_not_noted(store: Store) -> None:
 def test_missing_temporary_folders_are_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     with pytest.raises(SettingsError, match="folder=/nowhere") as told:
-        ShardPuts(store, STORE_SHARDS)
+        ShardPuts(index_of(store))
     assert "TMPDIR" in str(told.value)

@@ -23,7 +23,8 @@ from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.file_group.changed_values import ChangedValues
 from rli.hudi.meta_columns import COMMIT_TIME
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Instant
-from rli.index.record.columns.entry_keys import NO_FILE_GROUP, distinct, entry_keys
+from rli.index.record.columns.entry_keys import NO_FILE_GROUP, entry_keys
+from rli.index.record.entries.shard_puts import each_once
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.log.state import LogState
@@ -89,8 +90,8 @@ class _Rows:
     def _write(self, rows: pa.Table, sequence: int, number: int) -> None:
         values, keys = (rows[name].combine_chunks() for name in ("value", "key"))
         shards = self.index.settings.shard_count
-        each = map(distinct, entry_keys(values, keys, shards))
-        batches = [(batch, pack(sequence, np.full(len(batch), number))) for batch in each]
+        encoded = entry_keys(values, keys, shards)
+        batches = [each_once(batch, pack(sequence, np.full(len(batch), number))) for batch in encoded]
         self.index.store.put_all(batches)
 
 

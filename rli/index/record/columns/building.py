@@ -15,8 +15,8 @@ import numpy as np
 from rli.codec.entries import pack
 from rli.index.record.columns.entry_keys import NO_FILE_GROUP, entry_keys
 from rli.index.record.entries.builds import BuildNotes, state_of_build, unfinished_build
-from rli.index.record.entries.shard_puts import Batch, ShardPuts
-from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.entries.shard_puts import ShardPuts
+from rli.index.record.entries.stored_entries import Batch, StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
 from rli.index.record.sync.archived_commits import note_beginning
@@ -101,7 +101,7 @@ class Build:
         slices = sorted(self.snapshot.slices.values(), key=lambda one: one.group) if self.sequence else []
         notes = BuildNotes(self.index.store)
         rows = read = 0
-        with ShardPuts(self.index.store, self.index.settings.shard_count) as puts:
+        with ShardPuts(self.index) as puts:
             for shard in shards(slices):
                 if (known := notes.rows_of(shard)) is None:
                     parts = [*InThreads().run(partial(self._entries, values), shard)]

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from rli.codec import record_keys as codec
 from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.fingerprints import fingerprints
 from rli.codec.key_codec import key_fingerprints
 
 NO_FILE_GROUP: Final = 0
@@ -38,7 +37,7 @@ def prefixes_of(values: pa.Array, shards: int) -> EncodedKeys:
 
 
 def entry_keys(values: pa.Array, record_keys: pa.Array, shards: int) -> Iterator[EncodedKeys]:
-    """The keys of the entries of some records, in batches of one width; ``distinct`` gives each once.
+    """The keys of the entries of some records, in batches of one width; ``each_once`` gives each once.
 
     Args:
         values: string array, shape (n,); records with null have no entry.
@@ -63,11 +62,3 @@ def record_keys_of(keys: EncodedKeys) -> pa.StringArray:
 
 def _shards_of(hashes: NDArray[np.uint64], shards: int) -> NDArray[np.uint16]:
     return ((hashes >> _SHARD_SHIFT) % np.uint64(shards)).astype(np.uint16)
-
-
-def distinct(keys: EncodedKeys) -> EncodedKeys:
-    """Each key once: a log file may have a record more than once, and files of two partitions records of one key."""
-    prints = np.sort(fingerprints(keys.keys))
-    if not (prints[1:] == prints[:-1]).any():
-        return keys
-    return keys.take(np.sort(np.unique(keys.keys, return_index=True)[1]))

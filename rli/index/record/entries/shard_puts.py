@@ -2,7 +2,7 @@
 
 A batch touches each part of the store where one of its keys belongs: in one that keeps all keys in one order, such as a tree on a disk,
 nearly all of it. So the entries of many shards wait in temporary files of this host, and are put in the order of the store, a section
-at a time. A build that dies goes on behind the shards that were noted before.
+at a time. If the process of a build dies, the next one goes on behind the last shard that was noted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import TracebackType
-from typing import IO, Any, Final, Self, TypeAlias
+from typing import IO, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,8 @@ from rli.codec.entries import Entries
 from rli.codec.fingerprints import fingerprints
 from rli.errors import SettingsError
 from rli.index.record.entries.builds import BuildNotes
-from rli.store.contract import Store
-from rli.telemetry.store_calls import store_call
+from rli.index.record.entries.stored_entries import Batch, StoredEntries
 from rli.view.file_slices import FileSlice
-
-Batch: TypeAlias = tuple[EncodedKeys, Entries]
-"""Keys of one width with their entries."""
 
 _SECTIONS: Final = 32
 """Runs of neighbouring store shards: the entries of one are in memory while it is put, and those of the next one."""
@@ -41,17 +37,18 @@ class ShardPuts:
     Use it in a ``with`` statement. ``finish`` puts what is left. One thread calls ``add``.
 
     Args:
-        store: that is filled.
-        store_shards: how many shards the key space of the store is cut into.
+        index: that is filled.
     """
 
-    def __init__(self, store: Store, store_shards: int) -> None:
-        self._store = store
+    def __init__(self, index: StoredEntries) -> None:
+        self._index = index
+        self._notes = BuildNotes(index.store)
         self._waiting = list[tuple[Sequence[FileSlice], int]]()
         self._count = 0
         self._coming: Future[None] | None = None
         self._resources = ExitStack()
-        self._spilled = _SpilledEntries(store_shards, self._resources) if store.build_batch else None
+        is_ordered = index.store.build_batch > 0
+        self._spilled = _SpilledEntries(index.settings.shard_count, self._resources) if is_ordered else None
         self._thread = self._resources.enter_context(ThreadPoolExecutor(1))
 
     def add(self, shard: Sequence[FileSlice], rows: int, batches: Sequence[Batch]) -> None:
@@ -70,7 +67,7 @@ class ShardPuts:
         for batch in batches:
             self._spilled.add(batch)
             self._count += len(batch[0])
-        if self._count >= self._store.build_batch:
+        if self._count >= self._index.store.build_batch:
             self._put_spilled(self._spilled)
 
     def finish(self) -> None:
@@ -80,8 +77,8 @@ class ShardPuts:
         self._wait()
 
     def _put_shard(self, shard: Sequence[FileSlice], rows: int, batches: Sequence[Batch]) -> None:
-        self._put(joined(batches))
-        BuildNotes(self._store).finish(shard, rows)
+        self._index.put_all(joined(batches))
+        self._notes.finish(shard, rows)
 
     def _put_spilled(self, spilled: _SpilledEntries) -> None:
         # While a section is put, the next one is read.
@@ -90,16 +87,12 @@ class ShardPuts:
             ready = coming.result()
             if number < _SECTIONS:
                 coming = self._thread.submit(spilled.section, number)
-            self._put(ready)
+            if ready:
+                self._index.put_all(ready)
         for shard, rows in self._waiting:
-            BuildNotes(self._store).finish(shard, rows)
+            self._notes.finish(shard, rows)
         spilled.clear()
         self._waiting, self._count = [], 0
-
-    def _put(self, batches: Sequence[Batch]) -> None:
-        if batches:
-            with store_call(self._store.url, "put", sum(len(keys) for keys, _ in batches)):
-                self._store.put_all(batches)
 
     def _wait(self) -> None:
         if self._coming is not None:
@@ -119,7 +112,7 @@ def joined(batches: Sequence[Batch]) -> list[Batch]:
     by_width: dict[int, list[Batch]] = {}
     for batch in batches:
         by_width.setdefault(batch[0].width, []).append(batch)
-    return [_distinct(*_one(some)) for some in by_width.values()]
+    return [each_once(*_one(some)) for some in by_width.values()]
 
 
 def _one(batches: Sequence[Batch]) -> Batch:
@@ -129,7 +122,8 @@ def _one(batches: Sequence[Batch]) -> Batch:
     return EncodedKeys(np.concatenate(keys), np.concatenate(shards)), np.concatenate([one for _, one in batches])
 
 
-def _distinct(keys: EncodedKeys, entries: Entries) -> Batch:
+def each_once(keys: EncodedKeys, entries: Entries) -> Batch:
+    """Each key once, with its greatest entry: log files may have a record more than once, and partitions records of one key."""
     # Equal keys have equal fingerprints, which are sorted several times as fast.
     prints = np.sort(fingerprints(keys.keys))
     if not (prints[1:] == prints[:-1]).any():
@@ -183,8 +177,11 @@ class _SpilledEntries:
     def section(self, number: int) -> list[Batch]:
         """The entries of a section; each key once."""
         section = self._sections[number]
-        section.file.seek(0)
-        return joined([self._read(section.file, *size) for size in section.sizes])
+        with _telling_folder():
+            # What is left in the buffer is written now.
+            section.file.seek(0)
+            batches = [self._read(section.file, *size) for size in section.sizes]
+        return joined(batches)
 
     def _read(self, file: IO[bytes], width: int, count: int) -> Batch:
         def read(kind: np.dtype[Any]) -> NDArray[Any]:
@@ -207,6 +204,6 @@ def _telling_folder() -> Iterator[None]:
         yield
     except OSError as error:
         raise SettingsError(
-            f"temporary files of a build cannot be written: folder={tempfile.gettempdir()} ({error})",
+            f"temporary files of a build cannot be written or read: folder={tempfile.gettempdir()} ({error})",
             remedy="make room there, or name another folder by the environment variable TMPDIR",
         ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,9 @@ from rli.telemetry.store_calls import store_call
 
 _KEYS_AT_ONCE: Final = 1 << 18
 """Stored keys that are looked up together, where one record key has a stored key in each partition."""
+
+Batch: TypeAlias = tuple[EncodedKeys, Entries]
+"""Keys of one width with their entries."""
 
 
 class StoredEntries:
@@ -174,7 +177,7 @@ class StoredEntries:
 
     def put(self, stored_keys: pa.Array, entries: Entries) -> None:
         """Write an entry for each stored key (distinct, shape (n,)) unless a newer one is stored."""
-        self._put_all(self._batches(stored_keys, entries))
+        self.put_all(self._batches(stored_keys, entries))
 
     def apply(self, update: LocationUpdate, log: LogState, sequence: int | NDArray[np.int64]) -> None:
         """Write an update as that of one commit sequence, or of one for each key. May be repeated and raced.
@@ -187,11 +190,9 @@ class StoredEntries:
         Raises:
             CorruptIndexError: the log names no such file group.
         """
-        self._put_all(self.encoded(update, log, sequence))
+        self.put_all(self.encoded(update, log, sequence))
 
-    def encoded(
-        self, update: LocationUpdate, log: LogState, sequence: int | NDArray[np.int64]
-    ) -> list[tuple[EncodedKeys, Entries]]:
+    def encoded(self, update: LocationUpdate, log: LogState, sequence: int | NDArray[np.int64]) -> list[Batch]:
         """An update as keys and entries of the store, in batches of one width.
 
         What it tells of partitions that the index does not know is passed over.
@@ -215,10 +216,11 @@ class StoredEntries:
         stored_keys = self.codec.stored_keys(update.record_keys, update.partition_paths)
         return self._batches(stored_keys, codec.pack(sequence, numbers))
 
-    def _batches(self, stored_keys: pa.Array, entries: Entries) -> list[tuple[EncodedKeys, Entries]]:
+    def _batches(self, stored_keys: pa.Array, entries: Entries) -> list[Batch]:
         return [(keys, entries[positions]) for positions, keys in self.codec.encode(stored_keys)]
 
-    def _put_all(self, batches: Sequence[tuple[EncodedKeys, Entries]]) -> None:
+    def put_all(self, batches: Sequence[Batch]) -> None:
+        """Write the entries of batches, in each of which a key is once, unless newer ones are stored."""
         with store_call(self.url, "put", sum(len(keys) for keys, _ in batches)):
             self.store.put_all(batches)
 
