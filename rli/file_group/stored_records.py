@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,23 @@ from numpy.typing import NDArray
 from rli.file_group.merge import Numbers, numbers_of
 from rli.view.file_slice_reader import READ_BATCH_ROWS
 from rli.view.key_columns import META_KEYS
-from rli.view.slice_reader import SliceReader
+from rli.view.slice_reader import FoundRecords, SliceReader
+
+
+class SoughtKeys(NamedTuple):
+    """Keys that are sought in a file group.
+
+    Attributes:
+        record_keys: distinct string array, shape (n,).
+        are_stored: whether the index places all of them in the file group.
+    """
+
+    record_keys: pa.Array
+    are_stored: bool = False
+
+    def found_by(self, reader: SliceReader, schema: pa.Schema) -> Iterator[FoundRecords]:
+        """Their records, with the columns of ``schema``; in the same order for other columns."""
+        return reader.find(self.record_keys, META_KEYS, schema, are_stored=self.are_stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +40,7 @@ class StoredRecords:
         readers: of their slices, closed unless some columns are still to be read; None for new file groups.
         known: the records, with the columns that a merge compares, or with all columns.
         of_known: the number of the file group of each record.
-        sought: the distinct record keys whose records these are, of a single file group; None if these are all records.
+        sought: the keys whose records these are, of a single file group; None if these are all records.
         base_rows: positions in the base file of the records with the keys of these, of a single file group, shape (n,); None if they
             are not known.
     """
@@ -32,7 +48,7 @@ class StoredRecords:
     readers: Sequence[SliceReader | None]
     known: pa.Table
     of_known: Numbers
-    sought: pa.Array | None = None
+    sought: SoughtKeys | None = None
     base_rows: NDArray[np.int64] | None = None
 
     @classmethod
@@ -42,12 +58,12 @@ class StoredRecords:
         return cls(readers, pa.concat_tables(tables).combine_chunks(), numbers_of([part.num_rows for part in tables]))
 
     @classmethod
-    def of_keys(cls, reader: SliceReader, record_keys: pa.Array, schema: pa.Schema) -> Self:
-        """The records of some distinct keys of a file group, with the columns of ``schema``."""
-        found = [*reader.find(record_keys, META_KEYS, schema)]
+    def of_keys(cls, reader: SliceReader, sought: SoughtKeys, schema: pa.Schema) -> Self:
+        """The records of some keys of a file group, with the columns of ``schema``."""
+        found = [*sought.found_by(reader, schema)]
         known = pa.concat_tables([schema.empty_table(), *(part.records for part in found)]).combine_chunks()
         base_rows = np.concatenate([np.empty(0, np.int64), *(part.base_rows for part in found)])
-        return cls([reader], known, numbers_of([known.num_rows]), record_keys, base_rows)
+        return cls([reader], known, numbers_of([known.num_rows]), sought, base_rows)
 
     def with_others(self, schema: pa.Schema) -> Self:
         """All records of the same readers, with the columns of ``schema``."""
@@ -72,7 +88,9 @@ class StoredRecords:
         (reader,) = self.readers
         if reader is None:
             return iter(())
-        return reader.batches(schema) if self.sought is None else _found(reader, self.sought, schema)
+        if self.sought is None:
+            return reader.batches(schema)
+        return (found.records for found in self.sought.found_by(reader, schema))
 
 
 def records_of(reader: SliceReader, record_keys: pa.Array, schema: pa.Schema) -> pa.Table:
@@ -83,8 +101,5 @@ def records_of(reader: SliceReader, record_keys: pa.Array, schema: pa.Schema) ->
         record_keys: string array, shape (n,).
         schema: of the columns.
     """
-    return pa.concat_tables([schema.empty_table(), *_found(reader, record_keys, schema)]).combine_chunks()
-
-
-def _found(reader: SliceReader, record_keys: pa.Array, schema: pa.Schema) -> Iterator[pa.Table]:
-    return (found.records for found in reader.find(record_keys, META_KEYS, schema))
+    found = SoughtKeys(record_keys).found_by(reader, schema)
+    return pa.concat_tables([schema.empty_table(), *(part.records for part in found)]).combine_chunks()

@@ -24,7 +24,8 @@ from rli.file_group.conditions import Condition
 from rli.file_group.kept_values import keeping_stored
 from rli.file_group.merge import Comparison, MergePlan, numbers_of, plan_merge, starts_of
 from rli.file_group.rewrite import require_no_compaction, rewrite
-from rli.file_group.stored_records import StoredRecords, records_of
+from rli.file_group.stored_records import SoughtKeys, StoredRecords, records_of
+from rli.file_group.work_rows import Change
 from rli.file_group.write_context import FileGroupResult, FileGroupTarget, WriteContext
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_columns
 from rli.hudi.schema import conform, holds_same
@@ -38,6 +39,10 @@ TOGETHER_BYTES: Final = 4 * 1024 * 1024
 
 _ROWS_PER_SOUGHT_KEY: Final = 10
 """Of fewer stored rows for each arriving key, all records are read: to seek the keys would take longer."""
+
+
+_MAY_BE_ABSENT: Final = work_rows.told_apart([*work_rows.NEW, Change.MOVE_IN])
+"""Changes of keys that the index does not place in the file group, or not for certain."""
 
 
 def write_file_groups(
@@ -110,7 +115,8 @@ def _stored(
                 compared = _compared(context)
                 if is_appended and len(changes[own]) * _ROWS_PER_SOUGHT_KEY <= large.rows_about:
                     arriving = keys.slice(own.start, own.stop - own.start).combine_chunks()
-                    stored = StoredRecords.of_keys(large, arriving, compared)
+                    sought = SoughtKeys(arriving, are_stored=not _MAY_BE_ABSENT[changes[own]].any())
+                    stored = StoredRecords.of_keys(large, sought, compared)
                 else:
                     stored = StoredRecords.of([(large, large.read_columns(compared))])
                 yield range(number, number + 1), stored

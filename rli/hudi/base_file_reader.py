@@ -20,7 +20,7 @@ from rli.filters.predicates import Column
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.footer_bounds import RowGroupChoice, leaf_places, string_bounds
 from rli.hudi.kept_footers import FOOTERS, KeptFooter
-from rli.hudi.key_hashes import Hashes, StoredHashes
+from rli.hudi.key_hashes import TAILS_IN_BLOCK, Hashes, StoredHashes, Tails, checked_tails
 from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY
 from rli.hudi.page_cuts import Rows
 from rli.hudi.row_group_filter import MOST_FILTER_BYTES, RowGroupFilter
@@ -145,6 +145,29 @@ class BaseFileReader:
         place = stored.place([self.rows_of(number) for number in range(row_group + 1)])
         with suppress(*_UNLIKE_INDEX):
             return stored.checked(self._read([place])[0], row_group)
+        return None
+
+    @property
+    def has_tails(self) -> bool:
+        """Whether the file has the tails of the hashes of its record keys."""
+        return self._hashes is not None and self._hashes.tails is not None
+
+    def hash_tails(self, row_group: int, rows: Rows) -> Tails | None:
+        """The tails of the hashes of the record keys of some rows (rising, at least one) of a row group.
+
+        Returns:
+            Shape (rows,); None if the file has none, or they are damaged.
+        """
+        stored = self._hashes
+        if stored is None:
+            return None
+        before = [self.rows_of(number) for number in range(row_group + 1)]
+        of_rows = rows // TAILS_IN_BLOCK
+        numbers = np.unique(of_rows)
+        with suppress(*_UNLIKE_INDEX):
+            contents = self._read([stored.block_of_tails(before, number) for number in numbers.tolist()])
+            blocks = np.concatenate([*map(checked_tails, contents, numbers.tolist())])
+            return blocks[np.searchsorted(numbers, of_rows) * TAILS_IN_BLOCK + rows % TAILS_IN_BLOCK]
         return None
 
     def rows_at(self, row_group: int, names: Sequence[str], rows: Rows) -> pa.Table | None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
 from rli.hudi.dictionaries import columns_with_dictionary
-from rli.hudi.key_hashes import Hashes, StoredHashes, hashes_of
+from rli.hudi.key_hashes import KeyHashes, StoredHashes
 from rli.hudi.meta_columns import (
     DISTINCT,
     FILE_NAME,
@@ -57,6 +57,10 @@ _ROWS_PER_PAGE: Final = 4_096
 
 _ROWS_WITH_PAGES: Final = 4 * _ROWS_PER_PAGE
 """A file that begins with fewer records is read whole sooner than by pages."""
+
+_LONG_KEYS: Final = 16
+"""Bytes of a key, on average: those of shorter keys take hardly longer to decode than the tails of their hashes, which would take a
+larger part of the file."""
 
 _FILTER_FALSE_POSITIVES: Final = 0.05
 """At most. Sizes are powers of two: a full row group has a byte for each record, and a share of 0.026."""
@@ -126,7 +130,8 @@ class BaseFileWriter:
         self._with_dictionary = with_dictionary
         self._sink = storage.filesystem.open_output_stream(storage.full_path(path))
         self._writer: pq.ParquetWriter | None = None
-        self._hashes: list[Hashes] | None = None
+        self._hashes: list[KeyHashes] | None = None
+        self._has_tails = False
 
     def write(self, records: pa.Table, new_record_keys: pa.Array) -> None:
         """Append records.
@@ -168,7 +173,10 @@ class BaseFileWriter:
         """Write the hashes of the record keys behind the records; returns the entry of the footer."""
         if not self._hashes:
             return {}
-        return StoredHashes.write(self._sink, self._hashes).to_footer(self._constants[FILE_NAME])
+        hashes, tails = zip(*self._hashes, strict=True)
+        return StoredHashes.write(self._sink, hashes, tails if self._has_tails else None).to_footer(
+            self._constants[FILE_NAME]
+        )
 
     def _flush(self, rows: int) -> None:
         """Write the first of the pending records, as whole row groups but for the last one of the file."""
@@ -179,7 +187,8 @@ class BaseFileWriter:
             if self._hashes is not None:
                 for start in range(0, rows, ROWS_PER_ROW_GROUP):
                     keys = first.column(RECORD_KEY).slice(start, ROWS_PER_ROW_GROUP)
-                    self._hashes.append(np.concatenate([*map(hashes_of, keys.chunks)]))
+                    found = zip(*map(KeyHashes.of, keys.chunks), strict=True)
+                    self._hashes.append(KeyHashes(*map(np.concatenate, found)))
             # An empty slice would keep all that was written in memory.
             self._pending = [pending.slice(rows)] if rows < pending.num_rows else []
 
@@ -200,6 +209,8 @@ class BaseFileWriter:
                 dictionaries = repeating_columns(first)
             pages = _pages(first.num_rows)
             self._hashes = [] if pages else None
+            lengths = pc.sum(pc.binary_length(first.column(RECORD_KEY))).as_py() or 0
+            self._has_tails = lengths >= _LONG_KEYS * first.num_rows
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,

@@ -1,8 +1,12 @@
 """Hashes of the record keys of a base file, in the order of its records: they tell in which row a key may be.
 
-They lie between the records and the footer, where Parquet's readers pass over them: 16 bits for each record, little-endian. An
-entry of the footer says where, and has a checksum of those of each row group: so a key is absent whose hash is, and a key whose hash
-is there is compared.
+They lie between the records and the footer, where Parquet's readers pass over them, little-endian:
+
+- the first 16 bits of the hash of each record's key. An entry of the footer says where they begin, and has a checksum of those of each
+  row group. So a key is absent whose hash is, and a key whose hash is there is compared;
+- behind all of these, where keys are long, the next 32 bits of each hash: its tail. The tails of each row group lie in blocks of
+  ``TAILS_IN_BLOCK``, each followed by its CRC-32, which begins with the number of the block. A key that is not among the million of a
+  file shares hash and tail with one of them by a chance of one in 280 million.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Self, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -22,18 +26,43 @@ from rli.codec.string_fingerprints import string_fingerprints
 from rli.json_text import parse_json
 
 Hashes: TypeAlias = NDArray[np.uint16]
+Tails: TypeAlias = NDArray[np.uint32]
+
+TAILS_IN_BLOCK: Final = 4_096
 
 _BYTES_OF_HASH: Final = 2
+_BYTES_OF_TAIL: Final = 4
+_BYTES_OF_BLOCK: Final = TAILS_IN_BLOCK * _BYTES_OF_TAIL
+_BYTES_OF_CHECKSUM: Final = 4
 
 _ENTRY: Final = "rli.key_hashes"
 """Of the footer."""
 
-_SHIFT: Final = np.uint64(48)
+_HASH_SHIFT: Final = np.uint64(48)
+_TAIL_SHIFT: Final = np.uint64(16)
+
+
+class KeyHashes(NamedTuple):
+    """The hash of each of some keys, in two parts.
+
+    Attributes:
+        hashes: the first 16 bits, shape (n,).
+        tails: the next 32 bits, shape (n,).
+    """
+
+    hashes: Hashes
+    tails: Tails
+
+    @classmethod
+    def of(cls, keys: pa.Array) -> Self:
+        """Those of keys (string array, shape (n,); a null has those of the empty string)."""
+        whole = string_fingerprints(keys)
+        return cls((whole >> _HASH_SHIFT).astype(np.uint16), (whole >> _TAIL_SHIFT).astype(np.uint32))
 
 
 def hashes_of(keys: pa.Array) -> Hashes:
     """The hash of each key (string array, shape (n,); a null has that of the empty string)."""
-    return (string_fingerprints(keys) >> _SHIFT).astype(np.uint16)
+    return KeyHashes.of(keys).hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +72,27 @@ class StoredHashes:
     Attributes:
         offset: in the file, of the first.
         checksums: CRC-32 of the hashes of each row group.
+        tails: offset of the first tail; None if the file has none.
     """
 
     offset: int
     checksums: Sequence[int]
+    tails: int | None = None
 
     @classmethod
-    def write(cls, sink: pa.NativeFile, row_groups: Sequence[Hashes]) -> Self:
-        """Write the hashes of each row group to where a file ends so far."""
-        contents = [hashes.astype("<u2", copy=False).tobytes() for hashes in row_groups]
-        stored = cls(sink.tell(), [*map(crc32, contents)])
+    def write(cls, sink: pa.NativeFile, hashes: Sequence[Hashes], tails: Sequence[Tails] | None) -> Self:
+        """Write the hashes of each row group to where a file ends so far, and their tails if they are given."""
+        contents = [part.astype("<u2", copy=False).tobytes() for part in hashes]
+        offset, checksums = sink.tell(), [*map(crc32, contents)]
         for content in contents:
             sink.write(content)
-        return stored
+        of_tails = None if tails is None else sink.tell()
+        for part in tails or ():
+            content = part.astype("<u4", copy=False).tobytes()
+            for number, start in enumerate(range(0, len(content), _BYTES_OF_BLOCK)):
+                block = content[start : start + _BYTES_OF_BLOCK]
+                sink.write(block + crc32(block, number).to_bytes(_BYTES_OF_CHECKSUM, "little"))
+        return cls(offset, checksums, of_tails)
 
     @classmethod
     def from_footer(cls, footer: Mapping[bytes, bytes], file_name: str) -> Self | None:
@@ -63,12 +100,16 @@ class StoredHashes:
         with suppress(ValueError, KeyError, TypeError):
             content = parse_json(footer[_ENTRY.encode()])
             if content["file"] == file_name:
-                return cls(int(content["offset"]), [*map(int, content["checksums"])])
+                tails = content.get("tails")
+                checksums = [*map(int, content["checksums"])]
+                return cls(int(content["offset"]), checksums, None if tails is None else int(tails))
         return None
 
     def to_footer(self, file_name: str) -> dict[str, str]:
         """The entry of the footer of a base file."""
         content = {"file": file_name, "offset": self.offset, "checksums": self.checksums}
+        if self.tails is not None:
+            content["tails"] = self.tails
         return {_ENTRY: json.dumps(content, ensure_ascii=False)}
 
     def place(self, rows: Sequence[int]) -> range:
@@ -85,3 +126,36 @@ class StoredHashes:
         if row_group >= len(self.checksums) or crc32(content) != self.checksums[row_group]:
             raise ValueError(f"hashes of record keys are damaged: row_group={row_group}")
         return np.frombuffer(content, "<u2")
+
+    def block_of_tails(self, rows: Sequence[int], number: int) -> range:
+        """Where a block of the tails of a row group lies, with its checksum; ``rows`` as for ``place``. Only if there are tails.
+
+        Raises:
+            ValueError: the file has no tails.
+        """
+        if self.tails is None:
+            raise ValueError("a base file has no tails of hashes")
+        before = sum(map(_bytes_of_tails, rows[:-1])) + _bytes_of_tails(number * TAILS_IN_BLOCK)
+        start = self.tails + before
+        return range(start, start + _bytes_of_tails(min(TAILS_IN_BLOCK, rows[-1] - number * TAILS_IN_BLOCK)))
+
+
+def checked_tails(content: bytes, number: int) -> Tails:
+    """The tails of a block.
+
+    Args:
+        content: of its place.
+        number: of the block in its row group.
+
+    Raises:
+        ValueError: they differ from their checksum.
+    """
+    block, checksum = content[:-_BYTES_OF_CHECKSUM], content[-_BYTES_OF_CHECKSUM:]
+    if crc32(block, number) != int.from_bytes(checksum, "little"):
+        raise ValueError(f"tails of hashes of record keys are damaged: block={number}")
+    return np.frombuffer(block, "<u4")
+
+
+def _bytes_of_tails(rows: int) -> int:
+    """Of so many tails of a row group, with their checksums."""
+    return rows * _BYTES_OF_TAIL + -(-rows // TAILS_IN_BLOCK) * _BYTES_OF_CHECKSUM

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import accumulate
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,14 @@ from rli.errors import UnsupportedTableError
 from rli.hudi.base_file_reader import BaseFileReader, corrupt_unless_parquet
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.footer_bounds import RowGroupChoice
-from rli.hudi.key_hashes import Hashes, hashes_of
+from rli.hudi.key_hashes import hashes_of
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.schema import conform
 from rli.storage import Storage
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.key_columns import KeyColumns
 from rli.view.slice_reader import FoundRecords
+from rli.view.sought_hashes import SoughtHashes, marked
 
 READ_BATCH_ROWS: Final = 65_536
 
@@ -38,9 +39,6 @@ _ROWS_AT_ONCE: Final = 131_072
 _ROWS_PER_KEY: Final = 4
 """At least so many are decoded for each sought key: each comparison hashes all of these."""
 
-_HASHES: Final = 1 << 16
-"""How many hashes of record keys there are."""
-
 _KEYS_PER_ROW_GROUP: Final = 2
 """Of more keys than that, hardly a row group holds none."""
 
@@ -49,6 +47,21 @@ _FEW_PAGES_IN_VAIN: Final = 8
 
 _FEW_MATCHES: Final = 16
 """Rows of a row group that are read by their pages. More are in so many pages that all of them are read."""
+
+
+_ABSENT: Final = -1
+
+
+class _Places(NamedTuple):
+    """Where sought keys are in a row group.
+
+    Attributes:
+        rows: rising, shape (n,).
+        keys: the number of the sought key of each row, shape (n,).
+    """
+
+    rows: NDArray[np.intp]
+    keys: NDArray[np.intp]
 
 
 class FileSliceReader:
@@ -151,7 +164,13 @@ class FileSliceReader:
         return self._base.batches(schema, READ_BATCH_ROWS, row_groups) if row_groups else iter(())
 
     def find(
-        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool = False
+        self,
+        record_keys: pa.Array,
+        columns: KeyColumns,
+        schema: pa.Schema,
+        *,
+        finds_first: bool = False,
+        are_stored: bool = False,
     ) -> Iterator[FoundRecords]:
         """The records of some keys: reads no more than the row groups that may hold one.
 
@@ -160,17 +179,28 @@ class FileSliceReader:
             columns: where the keys of this slice stand.
             schema: of the records.
             finds_first: whether the first record of each key will do: others, and what follows the last of these, may be left out.
+            are_stored: whether the index places all the keys in this file. Then a row with hash and tail of a key is its record, if no
+                other row has both: no key is read.
 
         Returns:
             Parts of the slice, in its order.
         """
+        places = self._places_by_hashes(record_keys, columns) if are_stored else None
+        if places is None:
+            return self._compared(record_keys, columns, schema, finds_first=finds_first)
+        return self._found_at(places, record_keys, columns, schema)
+
+    def _compared(
+        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool
+    ) -> Iterator[FoundRecords]:
+        """The records whose stored keys are sought; see ``find``."""
         left = record_keys
         is_hashed = columns.ordered_as_keys == RECORD_KEY and self._are_few(record_keys)
         if is_hashed:
             self._base.keep_footer()
-        others = pa.schema([field for field in schema if field.name not in columns.copies])
+        others = _without_copies(schema, columns)
         # Hashed once, and only if a file has hashes.
-        is_sought = cache(lambda: _marked(hashes_of(record_keys)))
+        is_sought = cache(lambda: marked(hashes_of(record_keys)))
         for row_group, start in enumerate(self._row_group_starts[:-1]):
             if not len(left):
                 return
@@ -194,10 +224,62 @@ class FileSliceReader:
                 continue
             if records is None:
                 records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
-            values = (found if field.name in columns.copies else records.column(field.name) for field in schema)
-            yield FoundRecords(found, pa.table([*values], schema=schema), start + positions)
+            yield FoundRecords(found, _with_copies(found, records, columns, schema), start + positions)
             if finds_first:
                 left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
+
+    def _places_by_hashes(self, record_keys: pa.Array, columns: KeyColumns) -> list[_Places] | None:
+        """Where many keys that the file has are, by row group; None if the file does not tell, or the keys are few.
+
+        The keys of rows are compared only where two rows, or two of the keys, have the same hash and tail.
+        """
+        are_many = len(record_keys) > _FEW_MATCHES * self._base.row_groups
+        if not are_many or columns.ordered_as_keys != RECORD_KEY or not self._base.has_tails:
+            return None
+        sought, found = SoughtHashes(record_keys), list[_Places]()
+        for row_group in range(self._base.row_groups):
+            hashes = self._base.key_hashes(row_group)
+            if hashes is None or len(hashes) != self._base.rows_of(row_group):
+                return None
+            places = sought.rows_in(hashes, partial(self._base.hash_tails, row_group))
+            if places is None:
+                return None
+            found.append(_Places(*places))
+        times_found = np.bincount(np.concatenate([places.keys for places in found]), minlength=len(record_keys))
+        is_doubtful = (times_found > 1) | sought.are_alike
+        if not is_doubtful.any():
+            return found
+        return [self._cleared(number, places, is_doubtful, record_keys, columns) for number, places in enumerate(found)]
+
+    def _cleared(
+        self,
+        row_group: int,
+        places: _Places,
+        is_doubtful: NDArray[np.bool_],
+        record_keys: pa.Array,
+        columns: KeyColumns,
+    ) -> _Places:
+        """Places in a row group, those of doubtful keys as the stored keys tell."""
+        doubtful = np.flatnonzero(is_doubtful[places.keys])
+        if not len(doubtful):
+            return places
+        stored = columns.keys_of(self._records_at(places.rows[doubtful], columns.schema, row_group))
+        numbers = pc.fill_null(pc.index_in(stored, value_set=record_keys), _ABSENT).to_numpy()
+        keys = places.keys.copy()
+        keys[doubtful] = numbers
+        return _Places(places.rows[keys != _ABSENT], keys[keys != _ABSENT])
+
+    def _found_at(
+        self, places: Sequence[_Places], record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema
+    ) -> Iterator[FoundRecords]:
+        """The records of keys at some places of each row group."""
+        others = _without_copies(schema, columns)
+        for row_group, (rows, keys) in enumerate(places):
+            if len(rows):
+                found = record_keys.take(pa.array(keys))
+                records = self._records_at(rows, others, row_group) if len(others) else pa.table({})
+                start = self._row_group_starts[row_group]
+                yield FoundRecords(found, _with_copies(found, records, columns, schema), start + rows)
 
     def _in_one_pass(
         self,
@@ -332,7 +414,8 @@ class FileSliceReader:
             if found is not None:
                 return conform(found, schema)
         start, parts = 0, list[pa.Table]()
-        for batch in self._base.batches_of(row_group, schema, _FEW_ROWS):
+        at_once = _FEW_ROWS if len(positions) <= _FEW_MATCHES else _ROWS_AT_ONCE
+        for batch in self._base.batches_of(row_group, schema, at_once):
             inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + batch.num_rows)]
             if len(inside):
                 parts.append(conform(batch, schema).take(pa.array(inside - start)))
@@ -351,11 +434,15 @@ class FileSliceReader:
         self.close()
 
 
-def _marked(sought: Hashes) -> NDArray[np.bool_]:
-    """For each hash that there is, whether it is sought."""
-    marks = np.zeros(_HASHES, np.bool_)
-    marks[sought] = True
-    return marks
+def _without_copies(schema: pa.Schema, columns: KeyColumns) -> pa.Schema:
+    """The columns of records that do not hold their keys."""
+    return pa.schema([field for field in schema if field.name not in columns.copies])
+
+
+def _with_copies(keys: pa.Array, records: pa.Table, columns: KeyColumns, schema: pa.Schema) -> pa.Table:
+    """Records with all columns of a schema, those that hold their keys included."""
+    values = (keys if field.name in columns.copies else records.column(field.name) for field in schema)
+    return pa.table([*values], schema=schema)
 
 
 def _places_in(keys: pa.Array, sought: pa.Array) -> NDArray[np.intp]:

@@ -78,12 +78,19 @@ class SliceReader(Protocol):
         """As ``batches``, without records of row groups of the base file that a caller does not choose."""
 
     def find(
-        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool = False
+        self,
+        record_keys: pa.Array,
+        columns: KeyColumns,
+        schema: pa.Schema,
+        *,
+        finds_first: bool = False,
+        are_stored: bool = False,
     ) -> Iterator[FoundRecords]:
         """The records of some distinct keys, for parts of the slice.
 
         A base file of another engine may hold a key more than once. All its records are found, unless the caller is content with the
-        first one of each key (``finds_first``): what follows the last of them may not be read then.
+        first one of each key (``finds_first``): what follows the last of them may not be read then. Where the index places all the keys
+        in the slice (``are_stored``), their records may be found by hashes alone.
         """
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -252,7 +252,13 @@ class MergedReader:
         return self._table.storage.location, base, blocks, str(self._table.ordering)
 
     def find(
-        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema, *, finds_first: bool = False
+        self,
+        record_keys: pa.Array,
+        columns: KeyColumns,
+        schema: pa.Schema,
+        *,
+        finds_first: bool = False,
+        are_stored: bool = False,
     ) -> Iterator[FoundRecords]:
         """The merged records of some distinct keys: those of the base file are read as ``FileSliceReader.find`` reads them."""
         needed = self._needed(schema, columns)
@@ -260,7 +266,10 @@ class MergedReader:
         merge = Merge.of(logs, record_keys)
         replaced, rows = [pa.array([], pa.string())], [np.empty(0, np.int64)]
         if self._base is not None:
-            for keys, batch, base_rows in self._base.find(record_keys, columns, needed, finds_first=finds_first):
+            # The record of a key may be in log files alone, and a row of the base file have its hash by chance.
+            are_in_base = are_stored and merge.is_placed
+            parts = self._base.find(record_keys, columns, needed, finds_first=finds_first, are_stored=are_in_base)
+            for keys, batch, base_rows in parts:
                 kept = merge.kept(keys, self._ordering_of(batch))
                 self._found_repeats |= merge.has_repeats
                 replaced.append(keys.filter(pa.array(~kept)))

@@ -1,0 +1,83 @@
+"""Record keys that are sought among the records of a base file by their hashes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rli.hudi.key_hashes import Hashes, KeyHashes, Tails
+
+Rows: TypeAlias = NDArray[np.intp]
+
+_HASHES: Final = 1 << 16
+"""How many hashes of record keys there are."""
+
+_BITS_OF_TAIL: Final = np.uint64(32)
+_BITS_OF_HALF: Final = np.uint32(16)
+
+
+class SoughtHashes:
+    """The hashes of sought keys, with their tails.
+
+    Args:
+        record_keys: distinct string array, shape (n,), at least one.
+    """
+
+    def __init__(self, record_keys: pa.Array) -> None:
+        hashes, tails = KeyHashes.of(record_keys)
+        whole = _whole(hashes, tails)
+        self._order = np.argsort(whole)
+        self._whole = whole[self._order]
+        self._has_hash, self._has_half = marked(hashes), marked(_first_half(tails))
+
+    @property
+    def are_alike(self) -> NDArray[np.bool_]:
+        """Which keys share hash and tail with another of them, shape (n,)."""
+        is_equal = self._whole[1:] == self._whole[:-1]
+        found = np.zeros(len(self._whole), np.bool_)
+        found[self._order[:-1]] = is_equal
+        found[self._order[1:]] |= is_equal
+        return found
+
+    def rows_in(self, hashes: Hashes, tails_of: Callable[[Rows], Tails | None]) -> tuple[Rows, Rows] | None:
+        """The rows whose keys have hash and tail of a sought key.
+
+        Args:
+            hashes: of the keys of all rows, in order.
+            tails_of: gives the tails of some of these rows, if they can be read.
+
+        Returns:
+            The rows, rising, and the number of the sought key of each, one of several that are alike; None if tails cannot be read.
+        """
+        rows = np.flatnonzero(self._has_hash[hashes])
+        if not len(rows):
+            return rows, rows
+        tails = tails_of(rows)
+        if tails is None:
+            return None
+        # A look into a table takes a fraction of the time of a search.
+        is_likely = self._has_half[_first_half(tails)]
+        rows, tails = rows[is_likely], tails[is_likely]
+        whole = _whole(hashes[rows], tails)
+        places = np.minimum(np.searchsorted(self._whole, whole), len(self._whole) - 1)
+        is_sought = self._whole[places] == whole
+        return rows[is_sought], self._order[places[is_sought]]
+
+
+def marked(hashes: Hashes) -> NDArray[np.bool_]:
+    """Which hashes are among some, by their values."""
+    found = np.zeros(_HASHES, np.bool_)
+    found[hashes] = True
+    return found
+
+
+def _first_half(tails: Tails) -> NDArray[np.uint16]:
+    return (tails >> _BITS_OF_HALF).astype(np.uint16)
+
+
+def _whole(hashes: Hashes, tails: Tails) -> NDArray[np.uint64]:
+    return (hashes.astype(np.uint64) << _BITS_OF_TAIL) | tails
