@@ -1,7 +1,7 @@
 """Reading of blocks with the keys of deleted records; ``delete_block`` has their form, and writes them.
 
 Nothing says where a delete ends. So a walk over the lengths finds the bounds of all of them, and then their values are
-decoded by columns, as those of records are.
+decoded by columns, as those of records are. Most deletes of a block have the same lengths: these are compared by columns, too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,10 @@ PARTITION_PATH: Final = "partition_path"
 ORDERING: Final = "ordering"
 
 _BATCH_ROWS: Final = 32_768
+_WALKED: Final = 64
+"""Deletes whose lengths are read one after the other, before the next ones are compared with the last of them by columns."""
+
+_LAST_DIGIT: Final = 0x7F
 _NOT_NULL: Final = 2
 """The branch of a key and of a path, as it is encoded."""
 
@@ -49,14 +53,14 @@ def deleted_records(block: LogBlock) -> Iterator[pa.RecordBatch]:
     """
     content = block.content()
     try:
-        starts, ends, wrappers = _bounds(content)
+        starts, ends, branches = _bounds(content)
     except IndexError as error:
         raise damaged("a list of deletes ends within one") from error
-    changes = np.flatnonzero(np.diff(wrappers)) + 1
+    changes = np.flatnonzero(np.diff(branches)) + 1
     for first, last in zip([0, *changes], [*changes, len(starts)], strict=True):
         for start in range(first, last, _BATCH_ROWS):
             chosen = slice(start, min(start + _BATCH_ROWS, last))
-            yield _batch(rows_within(content, starts[chosen], ends[chosen]), int(wrappers[first]))
+            yield _batch(rows_within(content, starts[chosen], ends[chosen]), int(branches[first]))
 
 
 def behind_list(block: LogBlock) -> bytes:
@@ -66,7 +70,7 @@ def behind_list(block: LogBlock) -> bytes:
     return content[TWO_INTS.size + size :]
 
 
-def _bounds(content: bytes) -> tuple[Numbers, Numbers, NDArray[np.int8]]:
+def _bounds(content: bytes) -> _Bounds:
     """Where deletes begin and end, and the branches of their ordering values."""
     if len(content) < TWO_INTS.size:
         raise damaged(f"a block of deletes is too short: bytes={len(content)}")
@@ -77,7 +81,7 @@ def _bounds(content: bytes) -> tuple[Numbers, Numbers, NDArray[np.int8]]:
             remedy="let a newer release of Hudi compact the table",
         )
     place = TWO_INTS.size
-    starts, ends, wrappers = array("q"), array("q"), array("b")
+    found = [_NONE]
     # Hudi 1 writes an empty list as one byte, some releases as none.
     while size:
         count, place = number_at(content, place)
@@ -86,15 +90,91 @@ def _bounds(content: bytes) -> tuple[Numbers, Numbers, NDArray[np.int8]]:
             _, place = number_at(content, place)
         if not count:
             break
-        for _ in range(abs(count)):
-            starts.append(place)
-            place = _behind_string(content, _behind_string(content, place))
-            wrappers.append(content[place] >> 1)
-            place = _behind_ordering(content, place)
-            ends.append(place)
+        for bounds in _walked(content, place, abs(count)):
+            found.append(bounds)
+            place = int(bounds.ends[-1])
     if place != TWO_INTS.size + size or place > len(content):
         raise damaged(f"a list of deletes has another length than it says: bytes={size}")
-    return np.array(starts, np.int64), np.array(ends, np.int64), np.array(wrappers, np.int8)
+    return _Bounds(*map(np.concatenate, zip(*found, strict=True)))
+
+
+class _Bounds(NamedTuple):
+    """Where deletes begin and end, and the branches of their ordering values; each of shape (n,)."""
+
+    starts: Numbers
+    ends: Numbers
+    branches: NDArray[np.int8]
+
+
+_NONE: Final = _Bounds(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
+
+
+def _walked(content: bytes, place: int, count: int) -> Iterator[_Bounds]:
+    """The bounds of so many deletes, the first of which begins at a place: of one after the other, and of those with its lengths."""
+    bytes_of_content = np.frombuffer(content, np.uint8)
+    while count:
+        starts, ends, branches = array("q"), array("q"), array("b")
+        for _ in range(min(count, _WALKED)):
+            starts.append(place)
+            branch = _behind_string(content, _behind_string(content, place))
+            branches.append(content[branch] >> 1)
+            place = _behind_ordering(content, branch)
+            ends.append(place)
+        yield _Bounds(np.array(starts, np.int64), np.array(ends, np.int64), np.array(branches, np.int8))
+        count -= len(starts)
+        form = _Form.of(content, starts[-1])
+        alike = form.alike(bytes_of_content[place:], count)
+        if alike:
+            begins = place + form.size * np.arange(alike)
+            place += form.size * alike
+            yield _Bounds(begins, begins + form.size, np.full(alike, branches[-1], np.int8))
+            count -= alike
+
+
+class _Form(NamedTuple):
+    """The lengths of a delete's values.
+
+    Attributes:
+        size: bytes of the delete.
+        marks: the bytes that tell lengths and branches: their places in the delete, and what they are, each of shape (n,).
+        digits: the bytes of an ordering value that is a number of any length: their places, and whether the number goes on behind
+            them, each of shape (m,).
+    """
+
+    size: int
+    marks: tuple[Numbers, NDArray[np.uint8]]
+    digits: tuple[Numbers, NDArray[np.bool_]]
+
+    @classmethod
+    def of(cls, content: bytes, start: int) -> Self:
+        """The form of the delete at a place."""
+        path = _behind_string(content, start)
+        branch = _behind_string(content, path)
+        end = _behind_ordering(content, branch)
+        marks = [*range(start, number_end(content, start + 1)), *range(path, number_end(content, path + 1)), branch]
+        is_number = _BEHIND[content[branch]] is number_end
+        if _BEHIND[content[branch]] is _behind_bytes:
+            marks += range(branch + 1, number_end(content, branch + 1))
+        digits = range(branch + 1, end) if is_number else range(0)
+        own = np.frombuffer(content, np.uint8, end - start, start)
+        of_marks, of_digits = np.array(marks, np.int64) - start, np.array(digits, np.int64) - start
+        return cls(end - start, (of_marks, own[of_marks]), (of_digits, own[of_digits] > _LAST_DIGIT))
+
+    def alike(self, content: NDArray[np.uint8], most: int) -> int:
+        """How many deletes of this form the content begins with, up to ``most``."""
+        found = 0
+        most = min(most, len(content) // self.size)
+        while found < most:
+            # Looks ahead no further than it has found.
+            some = content[found * self.size : min(2 * found + _WALKED, most) * self.size].reshape(-1, self.size)
+            (marks, expected), (digits, goes_on) = self.marks, self.digits
+            is_alike = (some[:, marks] == expected).all(axis=1) & ((some[:, digits] > _LAST_DIGIT) == goes_on).all(
+                axis=1
+            )
+            if not is_alike.all():
+                return found + int(is_alike.argmin())
+            found += len(some)
+        return found
 
 
 def _behind_string(content: bytes, place: int) -> int:
@@ -125,10 +205,10 @@ def _behind_ordering(content: bytes, place: int) -> int:
     raise damaged(f"the ordering value of a delete has an unknown type: place={place}")
 
 
-def _batch(rows: Rows, wrapper: int) -> pa.RecordBatch:
+def _batch(rows: Rows, branch: int) -> pa.RecordBatch:
     keys, paths = decoded(_STRING, rows), decoded(_STRING, rows)
     rows.bytes(None)
-    ordering = pa.nulls(len(keys)) if not wrapper else decoded(_ORDERINGS[wrapper], rows)
+    ordering = pa.nulls(len(keys)) if not branch else decoded(_ORDERINGS[branch], rows)
     if (rows.places != rows.ends).any():
         raise damaged("a delete is longer than its values")
     return pa.record_batch([keys, paths, ordering], names=[RECORD_KEY, PARTITION_PATH, ORDERING])

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rli import CorruptTableError, InvalidInputError, UnsupportedTableError
@@ -59,6 +59,26 @@ def test_deletes_come_back(data: st.DataObject) -> None:
     kind, values = data.draw(st.sampled_from(ORDERINGS))
     rows = data.draw(st.lists(st.tuples(st.text(), values), max_size=20))
     deleted = deletes(pa.array([key for key, _ in rows], pa.string()), "eu", pa.array([v for _, v in rows], kind))
+    (block,) = blocks_of(delete_block("1", deleted, '"string"'))
+    assert pa.Table.from_batches(deleted_records(block), deleted.schema) == pa.Table.from_batches([deleted])
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_deletes_of_alike_lengths_come_back(data: st.DataObject) -> None:
+    """Their bounds are found by columns, up to the first one with other lengths."""
+    kind, values = data.draw(st.sampled_from(ORDERINGS))
+    runs = data.draw(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 200), values), min_size=1, max_size=5))
+    keys = [chr(97 + number % 26) * length for count, length, _ in runs for number in range(count)]
+    ordering = [value for count, _, value in runs for _ in range(count)]
+    deleted = deletes(pa.array(keys), "eu", pa.array(ordering, kind))
+    (block,) = blocks_of(delete_block("1", deleted, '"string"'))
+    assert pa.Table.from_batches(deleted_records(block), deleted.schema) == pa.Table.from_batches([deleted])
+
+
+def test_numbers_of_other_lengths_come_back() -> None:
+    ordering = pa.array([number // 3 * 5 for number in range(6_000)], pa.int64())
+    deleted = deletes(pa.array([f"key-{number % 9}" for number in range(6_000)]), "eu", ordering)
     (block,) = blocks_of(delete_block("1", deleted, '"string"'))
     assert pa.Table.from_batches(deleted_records(block), deleted.schema) == pa.Table.from_batches([deleted])
 
