@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any, Final, NamedTuple, Self
 
@@ -16,14 +16,13 @@ from rli.errors import UnsupportedTableError
 from rli.hudi.base_file_reader import BaseFileReader, corrupt_unless_parquet
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.footer_bounds import RowGroupChoice
-from rli.hudi.key_hashes import hashes_of
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.schema import conform
 from rli.storage import Storage
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.key_columns import KeyColumns
 from rli.view.slice_reader import FoundRecords
-from rli.view.sought_hashes import SoughtHashes, marked
+from rli.view.sought_hashes import SoughtHashes
 
 READ_BATCH_ROWS: Final = 65_536
 
@@ -50,6 +49,7 @@ _FEW_MATCHES: Final = 16
 
 
 _ABSENT: Final = -1
+_NO_TAILS: Final = np.empty(0, np.uint32)
 
 
 class _Places(NamedTuple):
@@ -200,7 +200,7 @@ class FileSliceReader:
             self._base.keep_footer()
         others = _without_copies(schema, columns)
         # Hashed once, and only if a file has hashes.
-        is_sought = cache(lambda: marked(hashes_of(record_keys)))
+        sought = cache(lambda: SoughtHashes(record_keys))
         for row_group, start in enumerate(self._row_group_starts[:-1]):
             if not len(left):
                 return
@@ -209,13 +209,13 @@ class FileSliceReader:
                 continue
             if len(candidates) > _FEW_MATCHES * self._base.row_groups:
                 # To leave out what is found would take as long as to seek it again.
-                is_candidate = self._are_candidates(row_group, is_sought, columns)
+                is_candidate = self._are_candidates(row_group, sought, columns)
                 for found, records, positions in self._in_one_pass(
                     candidates, columns, schema, row_group, is_candidate
                 ):
                     yield FoundRecords(found, records, start + positions)
                 continue
-            hashed = self._hashed_rows(candidates, columns, others, row_group) if is_hashed else None
+            hashed = self._hashed_rows(candidates, sought(), columns, others, row_group) if is_hashed else None
             positions, found, records = hashed or (
                 *self._positions(candidates, columns, row_group, finds_first=finds_first),
                 None,
@@ -241,10 +241,12 @@ class FileSliceReader:
             hashes = self._base.key_hashes(row_group)
             if hashes is None or len(hashes) != self._base.rows_of(row_group):
                 return None
-            places = sought.rows_in(hashes, partial(self._base.hash_tails, row_group))
-            if places is None:
+            rows = sought.candidates(hashes)
+            tails = self._base.hash_tails(row_group, rows) if len(rows) else _NO_TAILS
+            if tails is None:
                 return None
-            found.append(_Places(*places))
+            matches, keys = sought.matches(hashes[rows], tails)
+            found.append(_Places(rows[matches], keys))
         times_found = np.bincount(np.concatenate([places.keys for places in found]), minlength=len(record_keys))
         is_doubtful = (times_found > 1) | sought.are_alike
         if not is_doubtful.any():
@@ -313,7 +315,7 @@ class FileSliceReader:
             start += len(keys)
 
     def _are_candidates(
-        self, row_group: int, is_sought: Callable[[], NDArray[np.bool_]], columns: KeyColumns
+        self, row_group: int, sought: Callable[[], SoughtHashes], columns: KeyColumns
     ) -> NDArray[np.bool_] | None:
         """Which rows of a row group have the hash of a sought key, shape (n,); None if the file does not tell, or most have.
 
@@ -323,8 +325,12 @@ class FileSliceReader:
         hashes = self._base.key_hashes(row_group) if has_keys else None
         if hashes is None or len(hashes) != self._base.rows_of(row_group):
             return None
-        found = is_sought()[hashes]
-        return found if np.count_nonzero(found) <= _MOST_CANDIDATES * len(found) else None
+        rows = sought().candidates(hashes)
+        if len(rows) > _MOST_CANDIDATES * len(hashes):
+            return None
+        found = np.zeros(len(hashes), np.bool_)
+        found[rows] = True
+        return found
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
         """The records at some positions (in rising order), made to fit ``schema``: reads only the row groups that hold one."""
@@ -354,12 +360,13 @@ class FileSliceReader:
         return len(record_keys) <= _KEYS_PER_ROW_GROUP * self._base.row_groups
 
     def _hashed_rows(
-        self, record_keys: pa.Array, columns: KeyColumns, others: pa.Schema, row_group: int
+        self, record_keys: pa.Array, sought: SoughtHashes, columns: KeyColumns, others: pa.Schema, row_group: int
     ) -> tuple[NDArray[np.intp], pa.Array, pa.Table | None] | None:
         """As ``_positions``, by the hashes of the file, with the records if these are read together with the keys.
 
         Args:
-            record_keys: sought.
+            record_keys: sought here.
+            sought: hashes of these, and perhaps of others.
             columns: where the keys stand.
             others: the schema of the records.
             row_group: its number.
@@ -370,8 +377,12 @@ class FileSliceReader:
         hashes = self._base.key_hashes(row_group)
         if hashes is None:
             return None
-        sought = hashes_of(record_keys)
-        matches = np.flatnonzero(hashes == sought[0] if len(sought) == 1 else np.isin(hashes, sought))
+        matches = sought.candidates(hashes)
+        if len(matches) and self._base.is_local:
+            # In an object store, one more request takes longer than pages that are read in vain.
+            tails = self._base.hash_tails(row_group, matches)
+            if tails is not None:
+                matches = matches[sought.matches(hashes[matches], tails)[0]]
         if not len(matches):
             return matches, pa.array([], pa.string()), None
         if len(matches) > _FEW_MATCHES:

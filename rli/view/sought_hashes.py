@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -32,7 +31,8 @@ class SoughtHashes:
         whole = _whole(hashes, tails)
         self._order = np.argsort(whole)
         self._whole = whole[self._order]
-        self._has_hash, self._has_half = marked(hashes), marked(_first_half(tails))
+        self._first = hashes[0]
+        self._has_hash, self._has_half = _marked(hashes), _marked(_first_half(tails))
 
     @property
     def are_alike(self) -> NDArray[np.bool_]:
@@ -43,32 +43,31 @@ class SoughtHashes:
         found[self._order[1:]] |= is_equal
         return found
 
-    def rows_in(self, hashes: Hashes, tails_of: Callable[[Rows], Tails | None]) -> tuple[Rows, Rows] | None:
-        """The rows whose keys have hash and tail of a sought key.
+    def candidates(self, hashes: Hashes) -> Rows:
+        """The rows, rising, whose keys have the hash of a sought key, given the hashes of all rows in their order."""
+        if len(self._whole) == 1:
+            return np.flatnonzero(hashes == self._first)
+        return np.flatnonzero(self._has_hash[hashes])
+
+    def matches(self, hashes: Hashes, tails: Tails) -> tuple[Rows, Rows]:
+        """Which of some candidates have hash and tail of a sought key.
 
         Args:
-            hashes: of the keys of all rows, in order.
-            tails_of: gives the tails of some of these rows, if they can be read.
+            hashes: of the candidates.
+            tails: the same.
 
         Returns:
-            The rows, rising, and the number of the sought key of each, one of several that are alike; None if tails cannot be read.
+            Their numbers, rising, and the number of the sought key of each: of several alike ones, any.
         """
-        rows = np.flatnonzero(self._has_hash[hashes])
-        if not len(rows):
-            return rows, rows
-        tails = tails_of(rows)
-        if tails is None:
-            return None
         # A look into a table takes a fraction of the time of a search.
-        is_likely = self._has_half[_first_half(tails)]
-        rows, tails = rows[is_likely], tails[is_likely]
-        whole = _whole(hashes[rows], tails)
+        likely = np.flatnonzero(self._has_half[_first_half(tails)])
+        whole = _whole(hashes[likely], tails[likely])
         places = np.minimum(np.searchsorted(self._whole, whole), len(self._whole) - 1)
         is_sought = self._whole[places] == whole
-        return rows[is_sought], self._order[places[is_sought]]
+        return likely[is_sought], self._order[places[is_sought]]
 
 
-def marked(hashes: Hashes) -> NDArray[np.bool_]:
+def _marked(hashes: Hashes) -> NDArray[np.bool_]:
     """Which hashes are among some, by their values."""
     found = np.zeros(_HASHES, np.bool_)
     found[hashes] = True
