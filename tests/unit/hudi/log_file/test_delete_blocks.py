@@ -65,7 +65,7 @@ def test_deletes_come_back(data: st.DataObject) -> None:
 
 @given(st.data())
 @settings(max_examples=30)
-def test_deletes_of_alike_lengths_come_back(data: st.DataObject) -> None:
+def test_deletes_of_like_lengths_return(data: st.DataObject) -> None:
     """Their bounds are found by columns, up to the first one with other lengths."""
     kind, values = data.draw(st.sampled_from(ORDERINGS))
     runs = data.draw(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 200), values), min_size=1, max_size=5))
