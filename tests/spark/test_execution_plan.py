@@ -38,7 +38,15 @@ def test_a_local_driver_reads_by_heap() -> None:
 def test_cluster_driver_reads_nothing() -> None:
     plan = plan_of(CLUSTER)
     assert (plan.brought_bytes, plan.collected_bytes, plan.read_bytes) == (16 * MEBIBYTE, 16 * MEBIBYTE, 0)
-    assert plan.held_bytes == 16 * MEBIBYTE
+    assert plan.held_bytes == 32 * MEBIBYTE
+    # Rows that come as Arrow may be more, where the driver's heap is known.
+    known = plan_of(Resources(GIBIBYTE, heap_bytes=2 * GIBIBYTE))
+    assert (known.brought_bytes, known.collected_bytes, known.held_bytes) == (
+        16 * MEBIBYTE,
+        64 * MEBIBYTE,
+        128 * MEBIBYTE,
+    )
+    assert plan_of(Resources(GIBIBYTE, heap_bytes=360 * MEBIBYTE)).collected_bytes == 30 * MEBIBYTE
     # A local master with many cores is like a cluster: threads of one process would wait for each other.
     assert on_laptop(local_cores=9).read_bytes == 0
 
@@ -139,6 +147,9 @@ def test_a_cluster_rewrites_large_files() -> None:
     decided = plan.write([64 * MEBIBYTE, 1], Place.DRIVER)
     assert (decided.place, decided.tasks) == (Place.TASKS, 2)
     assert str(64 * MEBIBYTE) in decided.reason
+    with_threads = plan_of(Resources(GIBIBYTE, driver_threads=2))
+    assert with_threads.write([128 * MEBIBYTE], Place.DRIVER).by_driver
+    assert not with_threads.write([128 * MEBIBYTE, 1], Place.DRIVER).by_driver
 
 
 @pytest.mark.parametrize(
@@ -152,7 +163,7 @@ def test_many_small_files_need_many_cores(cores: int, groups: int, place: Place)
 
 def test_tasks_follow_bytes_and_cores() -> None:
     parallelism = Parallelism(lambda: 4)
-    assert [parallelism.for_bytes(size) for size in (0, 256 * MEBIBYTE, 256 * MEBIBYTE + 1)] == [4, 4, 5]
+    assert [parallelism.for_bytes(size) for size in (0, 256 * MEBIBYTE, 256 * MEBIBYTE + 1)] == [4, 4, 8]
     assert [parallelism.for_files(count) for count in (0, 3, 100)] == [0, 3, 8]
     assert [parallelism.for_pieces(count) for count in (0, 3, 100)] == [0, 3, 16]
     assert [plan_of(CLUSTER).sums(tasks) for tasks in (1, 31, 32)] == [1, 1, 2]

@@ -50,6 +50,7 @@ class Limits:
         brought_bytes: of rows that come to the driver with the results of a job, which its heap holds.
         collected_bytes: of rows that come to the driver of a local master as Arrow, from Spark's own tasks, without Python
             workers, however large its heap, which holds these rows for a moment.
+        collected_on_cluster: the same, of a cluster. Of more rows, the jobs of tasks take less time than the driver.
         read_bytes: of rows that the driver reads from files, whatever its heap: Python takes about five times as much, and Arrow
             puts at most 2 GiB of strings into an array.
         heaps_of_rows: on a local master the driver reads rows of up to this part of its heap. Python holds these rows outside of
@@ -57,12 +58,13 @@ class Limits:
         heaps_collected: for a moment, Spark's heap holds several copies of the rows that come as Arrow.
         results_of_job: a part of ``spark.driver.maxResultSize``: with any master, Spark fails a job whose results exceed it.
         growth: a frame has this many times the bytes that Spark expects: Spark takes rows for as large as their compressed files.
+            Keys make as much of them again.
         local_cores: up to this many, threads of the driver are as fast as tasks: they wait for Python's lock about a tenth of the
             time that they work.
         searched_bytes: of base files in which the driver looks for keys, where no store knows them or records move: it reads their
             key columns.
         opening_bytes: to open a file takes about as long as to search this many bytes.
-        rewritten_bytes: of base files that the driver of a cluster rewrites: about a task's share.
+        rewritten_bytes: of base files that a thread of a cluster's driver rewrites: about a task's share.
         file_groups: the driver writes about this many small ones in the time that the jobs of Spark take beside their tasks' work.
         tasks_like_driver: this many tasks at a time write small file groups about as fast as the driver does.
         tasks_of_one_sum: whose counts one other task adds up.
@@ -71,6 +73,7 @@ class Limits:
 
     brought_bytes: int = 16 * _MEBIBYTE
     collected_bytes: int = 256 * _MEBIBYTE
+    collected_on_cluster: int = 64 * _MEBIBYTE
     read_bytes: int = 1024 * _MEBIBYTE
     heaps_of_rows: int = 4
     heaps_collected: int = 12
@@ -96,14 +99,16 @@ class Resources:
     Attributes:
         result_bytes: the greatest size of the results of a job.
         local_cores: threads of a local master; None if tasks run on other machines.
-        heap_bytes: of the driver of a local master, at most; 0 with others.
+        heap_bytes: of the driver, at most; 0 if it is on another machine.
         set_bytes: size of rows that the driver writes, as the user set it; None if nobody did.
+        driver_threads: that write file groups at a time.
     """
 
     result_bytes: int
     local_cores: int | None = None
     heap_bytes: int = 0
     set_bytes: int | None = None
+    driver_threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +180,20 @@ class ExecutionPlan:
     @property
     def collected_bytes(self) -> int:
         """Up to how many bytes of rows come to the driver as Arrow, past all workers."""
-        if not self.is_local:
+        of_heap = self.resources.heap_bytes // self.limits.heaps_collected
+        if self.is_local:
+            return min(self._row_bytes, self.limits.collected_bytes, of_heap, self._result_bytes)
+        if self.resources.set_bytes is not None:
             return self.brought_bytes
-        most = min(
-            self._row_bytes, self.limits.collected_bytes, self.resources.heap_bytes // self.limits.heaps_collected
-        )
-        return min(most, self._result_bytes)
+        return max(self.brought_bytes, min(self.limits.collected_on_cluster, of_heap, self._result_bytes))
 
     @property
     def held_bytes(self) -> int:
         """Bytes of keyed rows that the driver holds, at most: keys add to the bytes of rows that came as Arrow."""
-        return min(self._row_bytes, self.limits.read_bytes) if self.is_local else self.brought_bytes
+        if self.is_local:
+            return min(self._row_bytes, self.limits.read_bytes)
+        is_set = self.resources.set_bytes is not None
+        return self.brought_bytes if is_set else self.collected_bytes * self.limits.growth
 
     @property
     def read_bytes(self) -> int:
@@ -300,8 +308,9 @@ class ExecutionPlan:
             return Place.TASKS, "the rows are in tasks"
         if self.is_local:
             return Place.DRIVER, "tasks would run on the machine of the driver"
-        if sum(sizes) > limits.rewritten_bytes:
-            return Place.TASKS, f"the driver of a cluster rewrites up to {limits.rewritten_bytes} bytes"
+        most = limits.rewritten_bytes * self.resources.driver_threads
+        if sum(sizes) > most:
+            return Place.TASKS, f"the driver of a cluster rewrites up to {most} bytes"
         if len(sizes) <= limits.file_groups:
             return Place.DRIVER, f"jobs take longer than up to {limits.file_groups} small file groups"
         cores = self.parallelism.cores()

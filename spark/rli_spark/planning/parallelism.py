@@ -29,10 +29,11 @@ class Parallelism:
     def for_bytes(self, size: int) -> int:
         """Tasks for so many bytes of Arrow data.
 
-        Spark's own number of shuffle partitions is not asked: it is 200 unless somebody set it, and it is not adapted for frames
-        that are kept.
+        As many for each core, so that no core waits for the last task of another one. Spark's own number of shuffle partitions is not
+        asked: it is 200 unless somebody set it, and it is not adapted for frames that are kept.
         """
-        return max(self.cores(), -(-size // _BYTES_PER_TASK))
+        cores = self.cores()
+        return cores * max(1, -(-size // (_BYTES_PER_TASK * cores)))
 
     def for_files(self, files: int) -> int:
         """Tasks that share files out and search them for keys."""

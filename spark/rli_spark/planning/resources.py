@@ -11,6 +11,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from rli import SettingsError
+from rli.tasks import InThreads
 from rli_spark.planning.execution_plan import Resources
 from rli_spark.planning.parallelism import Parallelism
 from rli_spark.session.connect import default_parallelism, is_connect
@@ -19,6 +20,10 @@ SMALL_WRITE_BYTES: Final = "spark.rli.smallWriteBytes"
 """Spark's setting for the size of rows that the driver writes; 0: tasks do all the work."""
 
 _RESULT_SIZE: Final = "spark.driver.maxResultSize"
+_DEPLOY_MODE: Final = "spark.submit.deployMode"
+_DRIVER_CORES: Final = "spark.driver.cores"
+"""Of a driver that runs on the cluster, which gives it no more."""
+
 _UNITS: Final = ("", "k", "m", "g", "t", "p")
 _SIZE: Final = re.compile(f"(?P<number>[0-9]+)(?P<unit>[{''.join(_UNITS)}]?)b?")
 
@@ -29,10 +34,13 @@ def resources_of(spark: SparkSession) -> Resources:
     """What a session has; raises ``SettingsError`` if one of its settings is no size."""
     set_bytes = _set_bytes(spark)
     results = size_of_results(spark.conf.get(_RESULT_SIZE, None))
-    cores = None if is_connect(spark) else local_cores(str(spark.sparkContext.master))
-    if cores is None:
-        return Resources(results, set_bytes=set_bytes)
-    return Resources(results, cores, _heap_bytes(spark), set_bytes)
+    threads = InThreads().threads
+    if is_connect(spark):
+        return Resources(results, set_bytes=set_bytes, driver_threads=threads)
+    context = spark.sparkContext
+    if spark.conf.get(_DEPLOY_MODE, None) == "cluster":
+        threads = min(threads, int(spark.conf.get(_DRIVER_CORES, "1") or 1))
+    return Resources(results, local_cores(str(context.master)), _heap_bytes(spark), set_bytes, threads)
 
 
 def parallelism_of(spark: SparkSession) -> Parallelism:
