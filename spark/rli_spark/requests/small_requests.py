@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +35,9 @@ from rli_spark.requests.spark_requests import SparkRequest, jobs_before
 from rli_spark.rows.headings import Headings
 from rli_spark.rows.tagged_rows import SparkRows, arriving_headings, tagged_headings
 from rli_spark.session.connect import rows_of, undivided
+
+_MOST_PARTS: Final = 8
+"""Files of rows that the driver gives back to tasks: none has a fifth of the rows then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,15 @@ class SmallRows(TaggedRows):
         decided = self.execution.write(plan.sizes.values(), Place.DRIVER)
         return self.local.write(plan) if decided.by_driver else self._in_tasks().written(plan, decided.tasks)
 
+    def _parts(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Rows in parts for some tasks, which give them to the tasks that write.
+
+        Spark lets a task wait for a core of an executor that has a fifth of its input: of a single part's, all tasks would.
+        """
+        step = max(1, -(-rows.num_rows // min(self.execution.parallelism.cores(), _MOST_PARTS)))
+        for start in range(0, rows.num_rows, step):
+            yield rows.slice(start, step)
+
     def _in_tasks(self) -> SparkRows:
         """The rows in files, for Spark's tasks."""
         self.folder.require_kept()
@@ -164,7 +177,7 @@ class SmallRows(TaggedRows):
             moving = arriving_headings(storage, path, moves, read)
         else:
             moving = tagged_headings(storage, path, TaggedBatch(moves), read)
-        staying = tagged_headings(storage, path, TaggedBatch(self.local.unmoved), read)
+        staying = (tagged_headings(storage, path, TaggedBatch(rows), read) for rows in self._parts(self.local.unmoved))
         session = undivided(self.spark)
-        headings = Headings.summed(rows_of(chain(staying, moving)))
+        headings = Headings.summed(rows_of(chain(*staying, moving)))
         return SparkRows.of(session, self.folder, self.execution, self.bytes_per_row, headings)
