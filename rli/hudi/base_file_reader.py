@@ -20,7 +20,7 @@ from rli.filters.predicates import Column
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.footer_bounds import RowGroupChoice, leaf_places, string_bounds
 from rli.hudi.kept_footers import FOOTERS, KeptFooter
-from rli.hudi.key_hashes import TAILS_IN_BLOCK, Hashes, StoredHashes, Tails, checked_tails
+from rli.hudi.key_hashes import TAILS_IN_BLOCK, Hashes, StoredHashes, Tails
 from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY
 from rli.hudi.page_cuts import Rows
 from rli.hudi.row_group_filter import MOST_FILTER_BYTES, RowGroupFilter
@@ -165,9 +165,10 @@ class BaseFileReader:
         of_rows = rows // TAILS_IN_BLOCK
         numbers = np.unique(of_rows)
         with suppress(*_UNLIKE_INDEX):
-            contents = self._read([stored.block_of_tails(before, number) for number in numbers.tolist()])
-            blocks = np.concatenate([*map(checked_tails, contents, numbers.tolist())])
-            return blocks[np.searchsorted(numbers, of_rows) * TAILS_IN_BLOCK + rows % TAILS_IN_BLOCK]
+            blocks = [stored.block_of_tails(before, number) for number in numbers.tolist()]
+            contents = self._read([block.place for block in blocks])
+            tails = np.concatenate([block.checked(content) for block, content in zip(blocks, contents, strict=True)])
+            return tails[np.searchsorted(numbers, of_rows) * TAILS_IN_BLOCK + rows % TAILS_IN_BLOCK]
         return None
 
     def rows_at(self, row_group: int, names: Sequence[str], rows: Rows) -> pa.Table | None:

@@ -5,7 +5,7 @@ They lie between the records and the footer, where Parquet's readers pass over t
 - the first 16 bits of the hash of each record's key. An entry of the footer says where they begin, and has a checksum of those of each
   row group. So a key is absent whose hash is, and a key whose hash is there is compared;
 - behind all of these, where keys are long, the next 32 bits of each hash: its tail. The tails of each row group lie in blocks of
-  ``TAILS_IN_BLOCK``, each followed by its CRC-32, which begins with the number of the block. A key that is not among the million of a
+  ``TAILS_IN_BLOCK``, each followed by its CRC-32, which begins with the number of the block in the file. A key that is not among the million of a
   file shares hash and tail with one of them by a chance of one in 280 million.
 """
 
@@ -87,17 +87,19 @@ class StoredHashes:
         for content in contents:
             sink.write(content)
         of_tails = None if tails is None else sink.tell()
+        number = 0
         for part in tails or ():
             content = part.astype("<u4", copy=False).tobytes()
-            for number, start in enumerate(range(0, len(content), _BYTES_OF_BLOCK)):
+            for start in range(0, len(content), _BYTES_OF_BLOCK):
                 block = content[start : start + _BYTES_OF_BLOCK]
                 sink.write(block + crc32(block, number).to_bytes(_BYTES_OF_CHECKSUM, "little"))
+                number += 1
         return cls(offset, checksums, of_tails)
 
     @classmethod
     def from_footer(cls, footer: Mapping[bytes, bytes], file_name: str) -> Self | None:
         """What a footer says; None without an entry for this file: programs that join files may keep that of another one."""
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, KeyError, TypeError, OverflowError):
             content = parse_json(footer[_ENTRY.encode()])
             if content["file"] == file_name:
                 tails = content.get("tails")
@@ -127,35 +129,47 @@ class StoredHashes:
             raise ValueError(f"hashes of record keys are damaged: row_group={row_group}")
         return np.frombuffer(content, "<u2")
 
-    def block_of_tails(self, rows: Sequence[int], number: int) -> range:
-        """Where a block of the tails of a row group lies, with its checksum; ``rows`` as for ``place``. Only if there are tails.
+    def block_of_tails(self, rows: Sequence[int], number: int) -> TailBlock:
+        """A block of the tails of a row group, by its number there; ``rows`` as for ``place``.
 
         Raises:
             ValueError: the file has no tails.
         """
         if self.tails is None:
             raise ValueError("a base file has no tails of hashes")
-        before = sum(map(_bytes_of_tails, rows[:-1])) + _bytes_of_tails(number * TAILS_IN_BLOCK)
-        start = self.tails + before
-        return range(start, start + _bytes_of_tails(min(TAILS_IN_BLOCK, rows[-1] - number * TAILS_IN_BLOCK)))
+        start = self.tails + sum(map(_bytes_of_tails, rows[:-1])) + _bytes_of_tails(number * TAILS_IN_BLOCK)
+        size = _bytes_of_tails(min(TAILS_IN_BLOCK, rows[-1] - number * TAILS_IN_BLOCK))
+        return TailBlock(sum(map(_blocks_of, rows[:-1])) + number, range(start, start + size))
 
 
-def checked_tails(content: bytes, number: int) -> Tails:
-    """The tails of a block.
+class TailBlock(NamedTuple):
+    """A block of tails.
 
-    Args:
-        content: of its place.
-        number: of the block in its row group.
-
-    Raises:
-        ValueError: they differ from their checksum.
+    Attributes:
+        number: of the block in the file.
+        place: where it lies, with its checksum.
     """
-    block, checksum = content[:-_BYTES_OF_CHECKSUM], content[-_BYTES_OF_CHECKSUM:]
-    if crc32(block, number) != int.from_bytes(checksum, "little"):
-        raise ValueError(f"tails of hashes of record keys are damaged: block={number}")
-    return np.frombuffer(block, "<u4")
+
+    number: int
+    place: range
+
+    def checked(self, content: bytes) -> Tails:
+        """The tails, given the content of their place.
+
+        Raises:
+            ValueError: they differ from their checksum.
+        """
+        block, checksum = content[:-_BYTES_OF_CHECKSUM], content[-_BYTES_OF_CHECKSUM:]
+        if crc32(block, self.number) != int.from_bytes(checksum, "little"):
+            raise ValueError(f"tails of hashes of record keys are damaged: block={self.number}")
+        return np.frombuffer(block, "<u4")
+
+
+def _blocks_of(rows: int) -> int:
+    """In which the tails of so many rows of a row group lie."""
+    return -(-rows // TAILS_IN_BLOCK)
 
 
 def _bytes_of_tails(rows: int) -> int:
     """Of so many tails of a row group, with their checksums."""
-    return rows * _BYTES_OF_TAIL + -(-rows // TAILS_IN_BLOCK) * _BYTES_OF_CHECKSUM
+    return rows * _BYTES_OF_TAIL + _blocks_of(rows) * _BYTES_OF_CHECKSUM

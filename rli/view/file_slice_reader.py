@@ -233,7 +233,7 @@ class FileSliceReader:
 
         The keys of rows are compared only where two rows, or two of the keys, have the same hash and tail.
         """
-        are_many = len(record_keys) > _FEW_MATCHES * self._base.row_groups
+        are_many = len(record_keys) > _FEW_MATCHES * self._base.row_groups > 0
         if not are_many or columns.ordered_as_keys != RECORD_KEY or not self._base.has_tails:
             return None
         sought, found = SoughtHashes(record_keys), list[_Places]()

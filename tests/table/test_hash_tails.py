@@ -13,6 +13,7 @@ import pytest
 
 import rli
 from rli.hudi.base_file_reader import BaseFileReader
+from rli.hudi.base_file_writer import ROWS_PER_ROW_GROUP
 from rli.hudi.key_hashes import KeyHashes, StoredHashes
 from tests.support.crafted_keys import alike
 
@@ -137,6 +138,29 @@ def test_damaged_hashes_change_no_other_record(table: rli.Table, damaged: str) -
         file.write(bytes(byte ^ 0xFF for byte in content))
     table.upsert(rows(some(4), 1))
     assert changed_at(table, 1) == sorted(some(4))
+
+
+def test_tails_of_others_are_refused(tmp_path: Path) -> None:
+    keys = [f"key-{number:016}" for number in range(ROWS_PER_ROW_GROUP + ROWS)]
+    with rli.create_table(tmp_path / "table", record_key="id", index="bloom:", durability="os") as made:
+        made.upsert(pa.table({"id": keys}))
+        path = base_file(made)
+        stored = stored_hashes(path)
+        rows = [ROWS_PER_ROW_GROUP, ROWS]
+        places = [stored.block_of_tails(rows[: group + 1], 0).place for group in range(2)]
+        content = bytearray(path.read_bytes())
+        first, second = (bytes(content[place.start : place.stop]) for place in places)
+        for place, exchanged in zip(places, (second, first), strict=True):
+            content[place.start : place.stop] = exchanged
+        path.write_bytes(content)
+        assert made.get([keys[5], keys[-5]]).num_rows == 2
+
+
+@pytest.mark.parametrize("value", ["1e999", '"x"', "null", "-5", "[]"])
+def test_strange_entries_are_no_entries(value: str) -> None:
+    content = f'{{"file": "a", "offset": 4, "checksums": [1], "tails": {value}}}'.encode()
+    found = StoredHashes.from_footer({b"rli.key_hashes": content}, "a")
+    assert found is None or found.tails in {None, -5}
 
 
 def test_short_keys_have_no_tails(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ _BATCH_ROWS: Final = 32_768
 _WALKED: Final = 64
 """Deletes whose lengths are read one after the other, before the next ones are compared with the last of them by columns."""
 
+_MOST_WALKED: Final = 4_096
+"""The same, where the lengths of the last ones were compared in vain."""
+
 _LAST_DIGIT: Final = 0x7F
 _NOT_NULL: Final = 2
 """The branch of a key and of a path, as it is encoded."""
@@ -54,7 +57,7 @@ def deleted_records(block: LogBlock) -> Iterator[pa.RecordBatch]:
     content = block.content()
     try:
         starts, ends, branches = _bounds(content)
-    except IndexError as error:
+    except (IndexError, OverflowError) as error:
         raise damaged("a list of deletes ends within one") from error
     changes = np.flatnonzero(np.diff(branches)) + 1
     for first, last in zip([0, *changes], [*changes, len(starts)], strict=True):
@@ -111,10 +114,10 @@ _NONE: Final = _Bounds(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0,
 
 def _walked(content: bytes, place: int, count: int) -> Iterator[_Bounds]:
     """The bounds of so many deletes, the first of which begins at a place: of one after the other, and of those with its lengths."""
-    bytes_of_content = np.frombuffer(content, np.uint8)
+    bytes_of_content, walked = np.frombuffer(content, np.uint8), _WALKED
     while count:
         starts, ends, branches = array("q"), array("q"), array("b")
-        for _ in range(min(count, _WALKED)):
+        for _ in range(min(count, walked)):
             starts.append(place)
             branch = _behind_string(content, _behind_string(content, place))
             branches.append(content[branch] >> 1)
@@ -122,8 +125,12 @@ def _walked(content: bytes, place: int, count: int) -> Iterator[_Bounds]:
             ends.append(place)
         yield _Bounds(np.array(starts, np.int64), np.array(ends, np.int64), np.array(branches, np.int8))
         count -= len(starts)
+        if not count:
+            return
         form = _Form.of(content, starts[-1])
         alike = form.alike(bytes_of_content[place:], count)
+        # Where lengths differ, comparing in vain would take longer than the walk.
+        walked = _WALKED if alike > walked else min(2 * walked, _MOST_WALKED)
         if alike:
             begins = place + form.size * np.arange(alike)
             place += form.size * alike
@@ -147,10 +154,12 @@ class _Form(NamedTuple):
 
     @classmethod
     def of(cls, content: bytes, start: int) -> Self:
-        """The form of the delete at a place."""
+        """The form of the delete at a place; raises ``CorruptTableError`` if the content ends within it."""
         path = _behind_string(content, start)
         branch = _behind_string(content, path)
         end = _behind_ordering(content, branch)
+        if end > len(content):
+            raise damaged(f"a list of deletes ends within one: place={start}")
         marks = [*range(start, number_end(content, start + 1)), *range(path, number_end(content, path + 1)), branch]
         is_number = _BEHIND[content[branch]] is number_end
         if _BEHIND[content[branch]] is _behind_bytes:

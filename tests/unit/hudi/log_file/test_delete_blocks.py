@@ -83,6 +83,16 @@ def test_numbers_of_other_lengths_come_back() -> None:
     assert pa.Table.from_batches(deleted_records(block), deleted.schema) == pa.Table.from_batches([deleted])
 
 
+@pytest.mark.parametrize(
+    "last", [b"\x0e\x7eabc", b"\x0a\0\0", b"\x0e" + b"\xfe" + b"\xff" * 8 + b"\x01"], ids=["string", "double", "long"]
+)
+def test_ordering_values_beyond_the_end(last: bytes) -> None:
+    body = b"\x02\x02\x02a\x02\0" + last
+    content = (3).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
+    with pytest.raises(CorruptTableError, match="ends within one|another length"):
+        list(deleted_records(_block_of(content)))
+
+
 def test_birth_block_has_80_bytes() -> None:
     assert len(delete_block("00000000000000000", NO_DELETES)) == 80
 
