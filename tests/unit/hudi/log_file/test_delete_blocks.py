@@ -89,7 +89,7 @@ def test_numbers_of_other_lengths_come_back() -> None:
 def test_ordering_values_beyond_the_end(last: bytes) -> None:
     body = b"\x02\x02\x02a\x02\0" + last
     content = (3).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
-    with pytest.raises(CorruptTableError, match="ends within one|another length"):
+    with pytest.raises(CorruptTableError, match=r"ends within one|another length"):
         list(deleted_records(_block_of(content)))
 
 
