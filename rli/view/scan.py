@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
 from rli.hudi.partition_values import with_values_left_out
 from rli.model import FileGroupId
+from rli.read_ahead import read_ahead
 from rli.tasks import InThreads
 from rli.view.definition import TableDefinition
 from rli.view.explanation import ScanExplanation, explained
@@ -94,7 +96,9 @@ class SnapshotScan:
         with self._naming_broken_files(live):
             return [one.file_slice for some in self._selection(self.filter).among(live) for one in some]
 
-    def merged(self, file_slice: FileSlice, record_keys: pa.Array | None = None) -> Iterator[pa.RecordBatch]:
+    def merged(
+        self, file_slice: FileSlice, record_keys: pa.Array | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
         """The records of a slice that are read, one with log files or without; raises as ``to_table``.
 
         Args:
@@ -134,8 +138,8 @@ class SnapshotScan:
             yield from self._merged_in_turn(chosen) if is_stream else self._merged_at_once(chosen)
 
     def _merged_in_turn(self, chosen: Sequence[Selected]) -> Iterator[pa.RecordBatch]:
-        for one in chosen:
-            yield from self.merged(one.file_slice, one.record_keys)
+        sources = [partial(self.merged, one.file_slice, one.record_keys) for one in chosen]
+        return read_ahead(sources, at_once=_FILES_AHEAD, most=_BATCHES_AHEAD)
 
     def _merged_at_once(self, chosen: Sequence[Selected]) -> Iterator[pa.RecordBatch]:
         """The same, by several threads: all is in memory in the end."""

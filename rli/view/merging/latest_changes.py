@@ -32,8 +32,11 @@ BASE_ROW: Final = "base_row"
 NO_RECORD: Final = -1
 """Position of a delete."""
 
-_FEW_CHANGES: Final = 65_536
+_FEW_CHANGES: Final = 262_144
 """Fewer changes than this wait for more before they are folded."""
+
+_MOST_ROWS_PER_CHANGE: Final = 64
+"""Of a base file: for fewer of its rows, positions are codes as they are; for more, they are numbered."""
 
 
 def changes(
@@ -103,6 +106,8 @@ def _codes(every: pa.Table) -> NDArray[np.intp]:
     base_rows = every[BASE_ROW].to_numpy()
     if (base_rows == UNKNOWN).any():
         return np.asarray(one_array(every[KEY]).dictionary_encode().indices.to_numpy())
+    if base_rows.max(initial=0) < _MOST_ROWS_PER_CHANGE * len(base_rows):
+        return base_rows
     return np.unique(base_rows, return_inverse=True)[1]
 
 
@@ -124,7 +129,8 @@ def _counting(codes: NDArray[np.intp], always: NDArray[np.bool_], of_records: ND
 
 
 def _last_rows(codes: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    last = np.zeros(codes.max(initial=-1) + 1, np.intp)
+    """The last row of each code, in the order of the codes."""
+    last = np.full(codes.max(initial=-1) + 1, -1, np.intp)
     # Of equal codes, the last assignment counts.
     last[codes] = rows
-    return np.sort(last)
+    return last[last >= 0]

@@ -42,7 +42,8 @@ def comparable(values: pa.Array) -> pa.Array:
 
 def comparable_type(kind: pa.DataType) -> pa.DataType:
     """The type of ``comparable`` values."""
-    return comparable(pa.array([], kind)).type
+    # Not from a list: that would import pandas.
+    return comparable(pa.nulls(0, kind)).type
 
 
 def ranks(values: pa.Array) -> NDArray[np.int64]:
