@@ -1,6 +1,6 @@
 """Reading base files: Parquet files with Hudi's meta columns in front and Hudi's footer.
 
-Only ``rli.view.file_slice_reader`` uses it: a file slice may have more than its base file.
+Only ``rli.view.file_slice_reader`` and ``rli.view.key_search`` use it: a file slice may have more than its base file.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final, Self
 
 import numpy as np
@@ -225,6 +226,11 @@ class BaseFileReader:
     def row_groups(self) -> int:
         """How many there are."""
         return int(self._file.metadata.num_row_groups)
+
+    @cached_property
+    def row_group_starts(self) -> list[int]:
+        """The position of the first record of each row group, and the number of all records."""
+        return [0, *accumulate(self.rows_of(number) for number in range(self.row_groups))]
 
     def rows_of(self, row_group: int) -> int:
         """How many records a row group has."""
