@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import islice
-from queue import SimpleQueue
-from threading import Semaphore
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 
@@ -23,59 +20,80 @@ def read_ahead(sources: Sequence[Source[Item]], *, at_once: int, most: int) -> G
     >>> [*read_ahead([lambda: (n for n in range(2)), lambda: (n for n in "ab")], at_once=2, most=4)]
     [0, 1, 'a', 'b']
 
-    Where a source raises, what it raises comes behind its items. All threads have ended when the caller has the last item, or leaves.
+    Where a source raises, what it raises comes behind its items. When the caller has the last item, or leaves, all sources are closed.
+    No thread waits for the caller: a process ends although a reader was left in the middle.
 
     Args:
-        sources: each is read by one thread.
+        sources: each is read by one thread at a time.
         at_once: sources that are read at a time.
-        most: items of a source that wait for the caller.
+        most: items of a source that a thread reads before the caller has taken the last ones, one or more. So up to twice as many of each
+            source are in memory.
     """
-    left, begun = iter(sources), deque[tuple[_Ahead[Item], Future[None]]]()
+    left, begun = iter(sources), deque[_Ahead[Item]]()
     with ThreadPoolExecutor(at_once) as threads:
         try:
             while True:
                 for source in islice(left, at_once - len(begun)):
-                    ahead = _Ahead(source, most)
-                    begun.append((ahead, threads.submit(ahead.read)))
+                    begun.append(_Ahead(source, most, threads))
+                    begun[-1].begin()
                 if not begun:
                     return
-                ahead, done = begun[0]
-                yield from ahead.items()
-                done.result()
+                yield from begun[0].items()
                 begun.popleft()
         finally:
-            for ahead, _ in begun:
+            for ahead in begun:
                 ahead.end()
 
 
+class _Part(NamedTuple, Generic[Item]):
+    """What a thread has read of a source.
+
+    Attributes:
+        items: some items.
+        is_last: whether the source has no more.
+        error: what the source has raised behind these items; None if it has not.
+    """
+
+    items: Sequence[Item]
+    is_last: bool
+    error: BaseException | None = None
+
+
 class _Ahead(Generic[Item]):
-    """Items of a source on their way from its thread to the caller."""
+    """A source that is read in parts, each by a thread while the caller takes the part before."""
 
-    def __init__(self, source: Source[Item], most: int) -> None:
-        self._source = source
-        self._room = Semaphore(most)
-        self._waiting = SimpleQueue[tuple[Item] | None]()
-        self._is_ended = False
+    def __init__(self, source: Source[Item], most: int, threads: ThreadPoolExecutor) -> None:
+        self._left = source()
+        self._most = most
+        self._threads = threads
+        self._next: Future[_Part[Item]] | None = None
 
-    def read(self) -> None:
-        """Read the source to its end, or until ``end``: in a thread."""
-        try:
-            with closing(self._source()) as items:
-                for item in items:
-                    self._room.acquire()
-                    if self._is_ended:
-                        return
-                    self._waiting.put((item,))
-        finally:
-            self._waiting.put(None)
+    def begin(self) -> None:
+        """Have the next part read."""
+        self._next = self._threads.submit(self._read)
 
     def items(self) -> Iterator[Item]:
-        """What is read, as it comes."""
-        while (found := self._waiting.get()) is not None:
-            self._room.release()
-            yield found[0]
+        """All items; only behind ``begin``."""
+        while self._next is not None:
+            part = self._next.result()
+            if part.is_last:
+                self._next = None
+            else:
+                self.begin()
+            yield from part.items
+            if part.error is not None:
+                raise part.error
 
     def end(self) -> None:
-        """Let the thread end: nobody asks for more."""
-        self._is_ended = True
-        self._room.release()
+        """Close the source: nobody asks for more."""
+        if self._next is not None:
+            wait([self._next])
+        self._left.close()
+
+    def _read(self) -> _Part[Item]:
+        items = list[Item]()
+        try:
+            items.extend(islice(self._left, self._most))
+        except BaseException as error:  # noqa: BLE001  (it is raised where the caller takes the items)
+            return _Part(items, is_last=True, error=error)
+        return _Part(items, is_last=len(items) < self._most)

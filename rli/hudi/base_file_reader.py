@@ -139,7 +139,7 @@ class BaseFileReader:
         return StoredHashes.from_footer(self._key_values, posixpath.basename(self.path))
 
     def key_hashes(self, row_group: int) -> Hashes | None:
-        """The hash of each record key of a row group (``hashes_of``); None if the file has none."""
+        """The hash of each record key of a row group (``KeyHashes.hashes``); None if the file has none."""
         stored = self._hashes
         if stored is None:
             return None
@@ -157,7 +157,7 @@ class BaseFileReader:
         """The tails of the hashes of the record keys of some rows (rising, at least one) of a row group.
 
         Returns:
-            Shape (rows,); None if the file has none, or they are damaged.
+            Shape (n,), for n rows; None if the file has none, or they are damaged.
         """
         stored = self._hashes
         if stored is None:

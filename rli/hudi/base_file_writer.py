@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
 from rli.hudi.dictionaries import columns_with_dictionary
-from rli.hudi.key_hashes import KeyHashes, StoredHashes
+from rli.hudi.key_hashes import Hashes, KeyHashes, StoredHashes, Tails
 from rli.hudi.meta_columns import (
     DISTINCT,
     FILE_NAME,
@@ -59,8 +59,8 @@ _ROWS_WITH_PAGES: Final = 4 * _ROWS_PER_PAGE
 """A file that begins with fewer records is read whole sooner than by pages."""
 
 _LONG_KEYS: Final = 16
-"""Bytes of a key, on average: those of shorter keys take hardly longer to decode than the tails of their hashes, which would take a
-larger part of the file."""
+"""Bytes of a key, on average in the first row group: those of shorter keys take hardly longer to decode than the tails of their hashes,
+which would take a larger part of the file."""
 
 _FILTER_FALSE_POSITIVES: Final = 0.05
 """At most. Sizes are powers of two: a full row group has a byte for each record, and a share of 0.026."""
@@ -83,7 +83,7 @@ class WrittenFile:
 
 
 class BaseFileWriter:
-    """Writes one base file, batch by batch, in memory that a row group bounds.
+    """Writes one base file, batch by batch, in memory that a row group bounds, and six bytes for each record.
 
     Without ``finish`` the file is incomplete and no reader takes it.
 
@@ -130,8 +130,8 @@ class BaseFileWriter:
         self._with_dictionary = with_dictionary
         self._sink = storage.filesystem.open_output_stream(storage.full_path(path))
         self._writer: pq.ParquetWriter | None = None
-        self._hashes: list[KeyHashes] | None = None
-        self._has_tails = False
+        self._hashes: list[Hashes] | None = None
+        self._tails: list[Tails] | None = None
 
     def write(self, records: pa.Table, new_record_keys: pa.Array) -> None:
         """Append records.
@@ -173,10 +173,7 @@ class BaseFileWriter:
         """Write the hashes of the record keys behind the records; returns the entry of the footer."""
         if not self._hashes:
             return {}
-        hashes, tails = zip(*self._hashes, strict=True)
-        return StoredHashes.write(self._sink, hashes, tails if self._has_tails else None).to_footer(
-            self._constants[FILE_NAME]
-        )
+        return StoredHashes.write(self._sink, self._hashes, self._tails).to_footer(self._constants[FILE_NAME])
 
     def _flush(self, rows: int) -> None:
         """Write the first of the pending records, as whole row groups but for the last one of the file."""
@@ -184,13 +181,18 @@ class BaseFileWriter:
             pending = pa.concat_tables(self._pending)
             first = self._with_constants(pending.slice(0, rows))
             self._opened(pending).write_table(first, row_group_size=ROWS_PER_ROW_GROUP)
-            if self._hashes is not None:
-                for start in range(0, rows, ROWS_PER_ROW_GROUP):
-                    keys = first.column(RECORD_KEY).slice(start, ROWS_PER_ROW_GROUP)
-                    found = zip(*map(KeyHashes.of, keys.chunks), strict=True)
-                    self._hashes.append(KeyHashes(*map(np.concatenate, found)))
+            for start in range(0, rows, ROWS_PER_ROW_GROUP):
+                self._hash(first.column(RECORD_KEY).slice(start, ROWS_PER_ROW_GROUP))
             # An empty slice would keep all that was written in memory.
             self._pending = [pending.slice(rows)] if rows < pending.num_rows else []
+
+    def _hash(self, record_keys: pa.ChunkedArray) -> None:
+        """Note the hashes of the record keys of a row group, if the file gets them."""
+        if self._hashes is not None:
+            hashes, tails = zip(*map(KeyHashes.of, record_keys.chunks), strict=True)
+            self._hashes.append(np.concatenate(hashes))
+            if self._tails is not None:
+                self._tails.append(np.concatenate(tails))
 
     def _with_constants(self, records: pa.Table) -> pa.Table:
         indices = pa.array(np.zeros(records.num_rows, np.int32))
@@ -210,7 +212,7 @@ class BaseFileWriter:
             pages = _pages(first.num_rows)
             self._hashes = [] if pages else None
             lengths = pc.sum(pc.binary_length(first.column(RECORD_KEY))).as_py() or 0
-            self._has_tails = lengths >= _LONG_KEYS * first.num_rows
+            self._tails = [] if pages and lengths >= _LONG_KEYS * first.num_rows else None
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,

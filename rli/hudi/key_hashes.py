@@ -5,7 +5,8 @@ They lie between the records and the footer, where Parquet's readers pass over t
 - the first 16 bits of the hash of each record's key. An entry of the footer says where they begin, and has a checksum of those of each
   row group. So a key is absent whose hash is, and a key whose hash is there is compared;
 - behind all of these, where keys are long, the next 32 bits of each hash: its tail. The tails of each row group lie in blocks of
-  ``TAILS_IN_BLOCK``, each followed by its CRC-32, which begins with the number of the block in the file. A key that is not among the million of a
+  ``TAILS_IN_BLOCK``, each followed by a CRC-32 seeded with the number of the block in the file, so that a block in the place of another
+  one is refused. A key that is not among the million of a
   file shares hash and tail with one of them by a chance of one in 280 million.
 """
 
@@ -55,14 +56,9 @@ class KeyHashes(NamedTuple):
 
     @classmethod
     def of(cls, keys: pa.Array) -> Self:
-        """Those of keys (string array, shape (n,); a null has those of the empty string)."""
+        """The hashes and tails of some keys (string array, shape (n,); a null has those of the empty string)."""
         whole = string_fingerprints(keys)
         return cls((whole >> _HASH_SHIFT).astype(np.uint16), (whole >> _TAIL_SHIFT).astype(np.uint32))
-
-
-def hashes_of(keys: pa.Array) -> Hashes:
-    """The hash of each key (string array, shape (n,); a null has that of the empty string)."""
-    return KeyHashes.of(keys).hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +162,10 @@ class TailBlock(NamedTuple):
 
 
 def _blocks_of(rows: int) -> int:
-    """In which the tails of so many rows of a row group lie."""
+    """The number of blocks that hold the tails of so many rows of a row group."""
     return -(-rows // TAILS_IN_BLOCK)
 
 
 def _bytes_of_tails(rows: int) -> int:
-    """Of so many tails of a row group, with their checksums."""
+    """The bytes of the tails of so many rows of a row group, with their checksums."""
     return rows * _BYTES_OF_TAIL + _blocks_of(rows) * _BYTES_OF_CHECKSUM

@@ -30,6 +30,9 @@ _ROWS_AT_ONCE: Final = 131_072
 _ROWS_PER_KEY: Final = 4
 """At least so many are decoded for each sought key: each comparison hashes all of these."""
 
+_ROWS_PER_POSITION: Final = 64
+"""The same for each position of a record: few records of all columns are to take little memory."""
+
 _KEYS_PER_ROW_GROUP: Final = 2
 """Of more keys than that, hardly a row group holds none."""
 
@@ -48,11 +51,11 @@ class _Places(NamedTuple):
 
     Attributes:
         rows: rising, shape (n,).
-        keys: the number of the sought key of each row, shape (n,).
+        numbers: of the sought key of each row, shape (n,).
     """
 
     rows: NDArray[np.intp]
-    keys: NDArray[np.intp]
+    numbers: NDArray[np.intp]
 
 
 class KeySearch:
@@ -97,7 +100,7 @@ class KeySearch:
                 for found, records, positions in self._in_one_pass(candidates, row_group, rows):
                     yield FoundRecords(found, records, start + positions)
                 continue
-            hashed = self._hashed_rows(candidates, sought(), row_group) if is_hashed else None
+            hashed = self._hashed_rows(candidates, sought, row_group) if is_hashed else None
             positions, found, records = hashed or (
                 *self._positions(candidates, row_group, finds_first=finds_first),
                 None,
@@ -115,21 +118,24 @@ class KeySearch:
 
         The keys of rows are compared only where two rows, or two of the keys, have the same hash and tail.
         """
-        are_many = len(record_keys) > _FEW_MATCHES * self._base.row_groups > 0
-        if not are_many or self._columns.ordered_as_keys != RECORD_KEY or not self._base.has_tails:
+        row_groups = self._base.row_groups
+        if not row_groups or len(record_keys) <= _FEW_MATCHES * row_groups:
+            return None
+        # In an object store, a request for numbers takes about as long as one for keys.
+        if self._columns.ordered_as_keys != RECORD_KEY or not self._base.is_local or not self._base.has_tails:
             return None
         sought, found = SoughtHashes(record_keys), list[_Places]()
-        for row_group in range(self._base.row_groups):
+        for row_group in range(row_groups):
             hashes = self._base.key_hashes(row_group)
-            if hashes is None or len(hashes) != self._base.rows_of(row_group):
+            if hashes is None:
                 return None
             rows = sought.candidates(hashes)
             tails = self._base.hash_tails(row_group, rows) if len(rows) else _NO_TAILS
             if tails is None:
                 return None
-            matches, keys = sought.matches(hashes[rows], tails)
-            found.append(_Places(rows[matches], keys))
-        times_found = np.bincount(np.concatenate([places.keys for places in found]), minlength=len(record_keys))
+            matches, numbers = sought.matches(hashes[rows], tails)
+            found.append(_Places(rows[matches], numbers))
+        times_found = np.bincount(np.concatenate([places.numbers for places in found]), minlength=len(record_keys))
         is_doubtful = (times_found > 1) | sought.are_alike
         if not is_doubtful.any():
             return found
@@ -139,20 +145,19 @@ class KeySearch:
         self, row_group: int, places: _Places, is_doubtful: NDArray[np.bool_], record_keys: pa.Array
     ) -> _Places:
         """Places in a row group, those of doubtful keys as the stored keys tell."""
-        doubtful = np.flatnonzero(is_doubtful[places.keys])
+        doubtful = np.flatnonzero(is_doubtful[places.numbers])
         if not len(doubtful):
             return places
         stored = self._columns.keys_of(records_at(self._base, row_group, places.rows[doubtful], self._columns.schema))
-        numbers = pc.fill_null(pc.index_in(stored, value_set=record_keys), _ABSENT).to_numpy()
-        keys = places.keys.copy()
-        keys[doubtful] = numbers
-        return _Places(places.rows[keys != _ABSENT], keys[keys != _ABSENT])
+        numbers = places.numbers.copy()
+        numbers[doubtful] = pc.fill_null(pc.index_in(stored, value_set=record_keys), _ABSENT).to_numpy()
+        return _Places(places.rows[numbers != _ABSENT], numbers[numbers != _ABSENT])
 
     def _found_at(self, places: Sequence[_Places], record_keys: pa.Array) -> Iterator[FoundRecords]:
         """The records of keys at some places of each row group."""
-        for row_group, (rows, keys) in enumerate(places):
+        for row_group, (rows, numbers) in enumerate(places):
             if len(rows):
-                found = record_keys.take(pa.array(keys))
+                found = record_keys.take(pa.array(numbers))
                 records = self._with_copies(found, self._others_at(row_group, rows))
                 yield FoundRecords(found, records, self._base.row_group_starts[row_group] + rows)
 
@@ -187,7 +192,7 @@ class KeySearch:
         """
         has_keys = self._columns.ordered_as_keys == RECORD_KEY and self._base.is_local
         hashes = self._base.key_hashes(row_group) if has_keys else None
-        if hashes is None or len(hashes) != self._base.rows_of(row_group):
+        if hashes is None:
             return None
         rows = sought().candidates(hashes)
         return rows if len(rows) <= _MOST_CANDIDATES * len(hashes) else None
@@ -210,13 +215,13 @@ class KeySearch:
         return len(record_keys) <= _KEYS_PER_ROW_GROUP * self._base.row_groups
 
     def _hashed_rows(
-        self, record_keys: pa.Array, sought: SoughtHashes, row_group: int
+        self, record_keys: pa.Array, sought: Callable[[], SoughtHashes], row_group: int
     ) -> tuple[NDArray[np.intp], pa.Array, pa.Table | None] | None:
         """As ``_positions``, by the hashes of the file, with the records if these are read together with the keys.
 
         Args:
             record_keys: sought here.
-            sought: hashes of these, and perhaps of others.
+            sought: gives the hashes of these, and perhaps of others.
             row_group: its number.
 
         Returns:
@@ -225,12 +230,12 @@ class KeySearch:
         hashes = self._base.key_hashes(row_group)
         if hashes is None:
             return None
-        matches = sought.candidates(hashes)
+        matches = sought().candidates(hashes)
         if len(matches) and self._base.is_local:
             # In an object store, one more request takes longer than pages that are read in vain.
             tails = self._base.hash_tails(row_group, matches)
             if tails is not None:
-                matches = matches[sought.matches(hashes[matches], tails)[0]]
+                matches = matches[sought().matches(hashes[matches], tails)[0]]
         if not len(matches):
             return matches, pa.array([], pa.string()), None
         if len(matches) > _FEW_MATCHES:
@@ -284,7 +289,7 @@ def records_at(base: BaseFileReader, row_group: int, positions: NDArray[np.intp]
         if found is not None:
             return conform(found, schema)
     start, parts = 0, list[pa.Table]()
-    at_once = _FEW_ROWS if len(positions) <= _FEW_MATCHES else _ROWS_AT_ONCE
+    at_once = min(max(_FEW_ROWS, _ROWS_PER_POSITION * len(positions)), _ROWS_AT_ONCE)
     for batch in base.batches_of(row_group, schema, at_once):
         inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + batch.num_rows)]
         if len(inside):

@@ -31,6 +31,9 @@ _FILES_AHEAD: Final = 2
 _BATCHES_AHEAD: Final = 4
 """Read before they are asked for: enough to keep the disk busy, few enough for a small memory."""
 
+_MERGED_AHEAD: Final = 2
+"""The same, of file groups with log files: while the caller takes two batches, the next two are read."""
+
 
 @dataclass(frozen=True)
 class SnapshotScan:
@@ -139,7 +142,7 @@ class SnapshotScan:
 
     def _merged_in_turn(self, chosen: Sequence[Selected]) -> Iterator[pa.RecordBatch]:
         sources = [partial(self.merged, one.file_slice, one.record_keys) for one in chosen]
-        return read_ahead(sources, at_once=_FILES_AHEAD, most=_BATCHES_AHEAD)
+        return read_ahead(sources, at_once=_FILES_AHEAD, most=_MERGED_AHEAD)
 
     def _merged_at_once(self, chosen: Sequence[Selected]) -> Iterator[pa.RecordBatch]:
         """The same, by several threads: all is in memory in the end."""

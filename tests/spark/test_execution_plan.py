@@ -9,7 +9,7 @@ import pytest
 from rli import SettingsError
 from rli_spark.planning.execution_plan import Decision, ExecutionPlan, Limits, Place, Resources, Stage
 from rli_spark.planning.parallelism import Parallelism
-from rli_spark.planning.resources import local_cores, size_of_results
+from rli_spark.planning.resources import cores_of_driver, local_cores, size_of_results
 
 MEBIBYTE: Final = 1 << 20
 GIBIBYTE: Final = 1 << 30
@@ -206,6 +206,16 @@ def test_each_decision_is_told() -> None:
 )
 def test_masters_tell_their_local_cores(master: str, cores: int | None) -> None:
     assert local_cores(master) == cores
+
+
+def test_settings_tell_the_driver_cores() -> None:
+    assert [cores_of_driver(value) for value in (None, "", "4", " 2 ")] == [1, 1, 4, 2]
+
+
+@pytest.mark.parametrize("value", ["two", "0", "-1", "2.5"])
+def test_other_cores_are_refused(value: str) -> None:
+    with pytest.raises(SettingsError, match=r"spark\.driver\.cores"):
+        cores_of_driver(value)
 
 
 @pytest.mark.parametrize("value", ["a lot", "1x", "-1"])

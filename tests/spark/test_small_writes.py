@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
+from rli.tasks import InThreads
 from rli_spark.planning.execution_plan import ExecutionPlan, Limits, Resources
 from rli_spark.planning.parallelism import Parallelism
 from rli_spark.planning.resources import SMALL_WRITE_BYTES, resources_of, size_of_results
@@ -156,7 +157,7 @@ def test_local_driver_collects_overflow_through_files(spark: SparkSession, table
 def test_a_session_tells_its_resources(spark: SparkSession) -> None:
     heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()  # type: ignore[union-attr]  # noqa: SLF001
     before = spark.conf.get(SMALL_WRITE_BYTES) or "0"
-    assert resources_of(spark) == Resources(1 << 30, 2, heap, int(before))
+    assert resources_of(spark) == Resources(1 << 30, 2, heap, int(before), InThreads().threads)
     spark.conf.unset(SMALL_WRITE_BYTES)
     try:
         assert resources_of(spark).set_bytes is None

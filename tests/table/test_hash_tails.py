@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +22,8 @@ ROWS: Final = 40_000
 KEYS: Final = [f"key-{number:016}" for number in range(ROWS)]
 TWIN, OTHER_TWIN = alike(1)
 LATER, OTHER_LATER = alike(2)
+CHECKSUMS: Final = ["16793a62", "1360cb4d", "8d6c5843"]
+"""Of blocks of tails, as they are stored."""
 
 
 @pytest.fixture
@@ -156,26 +159,50 @@ def test_tails_of_others_are_refused(tmp_path: Path) -> None:
         assert made.get([keys[5], keys[-5]]).num_rows == 2
 
 
-@pytest.mark.parametrize("value", ["1e999", '"x"', "null", "-5", "[]"])
-def test_strange_entries_are_no_entries(value: str) -> None:
-    content = f'{{"file": "a", "offset": 4, "checksums": [1], "tails": {value}}}'.encode()
+@pytest.mark.parametrize(
+    ("tails", "known"), [("1e999", False), ('"x"', False), ("[]", False), ("null", True), ("4", True)]
+)
+def test_entries_without_numbers_are_none(tails: str, *, known: bool) -> None:
+    content = f'{{"file": "a", "offset": 4, "checksums": [1], "tails": {tails}}}'.encode()
     found = StoredHashes.from_footer({b"rli.key_hashes": content}, "a")
-    assert found is None or found.tails in {None, -5}
+    assert found == (StoredHashes(4, [1], None if tails == "null" else 4) if known else None)
 
 
-def test_short_keys_have_no_tails(tmp_path: Path) -> None:
+def test_hashes_are_stored_in_one_form() -> None:
+    """Files of other releases have them."""
+    hashes, tails = np.array([1, 0x1234, 2], np.uint16), np.arange(4_097, dtype=np.uint32) + 0x01020304
+    sink = pa.BufferOutputStream()
+    sink.write(b"records.")
+    stored = StoredHashes.write(sink, [hashes], [tails, tails[:1]])
+    content = sink.getvalue().to_pybytes()
+    assert stored == StoredHashes(8, [675_481_708], 14)
+    assert content[8:14] == bytes([1, 0, 0x34, 0x12, 2, 0])
+    # Two blocks of the first row group, one of the second, each with its checksum behind it.
+    sizes = [4 * 4_096 + 4, 4 + 4, 4 + 4]
+    assert len(content) == 14 + sum(sizes)
+    rows = [4_097, 1]
+    blocks = [stored.block_of_tails(rows[:1], 0), stored.block_of_tails(rows[:1], 1), stored.block_of_tails(rows, 0)]
+    assert [(block.number, len(block.place)) for block in blocks] == [*enumerate(sizes)]
+    assert content[blocks[2].place.start : blocks[2].place.start + 4] == bytes([4, 3, 2, 1])
+    read = [block.checked(content[block.place.start : block.place.stop]) for block in blocks]
+    assert np.concatenate(read).tolist() == [*tails.tolist(), int(tails[0])]
+    assert [content[block.place.stop - 4 : block.place.stop].hex() for block in blocks] == CHECKSUMS
+
+
+@pytest.mark.parametrize(("digits", "has_tails"), [(15, False), (16, True)])
+def test_short_keys_have_no_tails(tmp_path: Path, digits: int, *, has_tails: bool) -> None:
     with rli.create_table(tmp_path / "table", record_key="id", index=f"lmdb://{tmp_path}/index") as made:
-        made.upsert(pa.table({"id": [str(number) for number in range(ROWS)]}))
-        assert stored_hashes(base_file(made)).tails is None
+        made.upsert(pa.table({"id": [f"{number:0{digits}}" for number in range(ROWS)]}))
+        assert (stored_hashes(base_file(made)).tails is not None) is has_tails
 
 
 def test_updates_decode_no_record_keys(table: rli.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    read, batches_of = list[str](), BaseFileReader.batches_of
+    read, present_columns = set[str](), BaseFileReader.present_columns
 
-    def noting(reader: BaseFileReader, row_group: int, schema: pa.Schema, at_once: int) -> Iterator[pa.Table]:
-        read.extend(schema.names)
-        return batches_of(reader, row_group, schema, at_once)
+    def noting(reader: BaseFileReader, schema: pa.Schema) -> list[str]:
+        read.update(schema.names)
+        return present_columns(reader, schema)
 
-    monkeypatch.setattr(BaseFileReader, "batches_of", noting)
+    monkeypatch.setattr(BaseFileReader, "present_columns", noting)
     table.upsert(rows(some(5), 1))
-    assert set(read) == {"ts"}
+    assert read == {"ts"}

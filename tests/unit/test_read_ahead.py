@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Generator
 from functools import partial
 from threading import Barrier, active_count
@@ -45,9 +47,9 @@ def test_few_items_wait() -> None:
             given.append(number)
             yield number
 
-    for taken, _ in enumerate(read_ahead([counted], at_once=1, most=3), start=1):
-        # One more is on its way.
-        assert len(given) <= taken + 3 + 1
+    for taken, _ in enumerate(read_ahead([counted], at_once=1, most=3)):
+        # Three are with the caller, and as many are read meanwhile.
+        assert len(given) <= taken + 3 + 3
 
 
 def test_failure_comes_behind_its_items() -> None:
@@ -68,3 +70,18 @@ def test_abandoned_sources_are_closed() -> None:
     items.close()
     assert sorted(log) == ["closed 0", "closed 1000"]
     assert active_count() == before
+
+
+LEFT_IN_THE_MIDDLE = """
+from rli.read_ahead import read_ahead
+items = read_ahead([lambda: (n for n in range(1000)), lambda: (n for n in range(1000))], at_once=2, most=2)
+print(next(items), flush=True)
+"""
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)"])
+def test_process_ends_with_unread_items(end: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT_IN_THE_MIDDLE + end], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("0\n", "", 3 if end else 0)

@@ -32,7 +32,7 @@ _WALKED: Final = 64
 """Deletes whose lengths are read one after the other, before the next ones are compared with the last of them by columns."""
 
 _MOST_WALKED: Final = 4_096
-"""The same, where the lengths of the last ones were compared in vain."""
+"""Most deletes that are read one after the other: the number doubles each time the comparison finds few alike."""
 
 _LAST_DIGIT: Final = 0x7F
 _NOT_NULL: Final = 2
@@ -174,7 +174,7 @@ class _Form(NamedTuple):
         found = 0
         most = min(most, len(content) // self.size)
         while found < most:
-            # Looks ahead no further than it has found.
+            # The window doubles, so that a run that ends early costs little.
             some = content[found * self.size : min(2 * found + _WALKED, most) * self.size].reshape(-1, self.size)
             (marks, expected), (digits, goes_on) = self.marks, self.digits
             is_alike = (some[:, marks] == expected).all(axis=1) & ((some[:, digits] > _LAST_DIGIT) == goes_on).all(

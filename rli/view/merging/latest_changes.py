@@ -35,8 +35,8 @@ NO_RECORD: Final = -1
 _FEW_CHANGES: Final = 262_144
 """Fewer changes than this wait for more before they are folded."""
 
-_MOST_ROWS_PER_CHANGE: Final = 64
-"""Of a base file: for fewer of its rows, positions are codes as they are; for more, they are numbered."""
+_MOST_ROWS_PER_CHANGE: Final = 16
+"""Of a base file: for fewer of its rows, positions are codes as they are, and each code takes eight bytes; for more, they are numbered."""
 
 
 def changes(
@@ -54,7 +54,7 @@ def with_base_rows(some: pa.Table, rows: NDArray[np.int64] | None) -> pa.Table:
 
 
 class LatestChanges:
-    """Folds changes as they come; memory is bounded by the distinct keys, and a batch.
+    """Folds changes as they come; memory is bounded by the distinct keys and the waiting changes, with 128 bytes more for each of both.
 
     Args:
         ordering: type of the comparable ordering values; ``pa.null()`` if the last change of a key always counts.

@@ -58,7 +58,7 @@ class Limits:
         heaps_collected: for a moment, Spark's heap holds several copies of the rows that come as Arrow.
         results_of_job: a part of ``spark.driver.maxResultSize``: with any master, Spark fails a job whose results exceed it.
         growth: a frame has this many times the bytes that Spark expects: Spark takes rows for as large as their compressed files.
-            Keys make as much of them again.
+            Keys add as much again, so the driver of a cluster may hold twice ``collected_bytes``.
         local_cores: up to this many, threads of the driver are as fast as tasks: they wait for Python's lock about a tenth of the
             time that they work.
         searched_bytes: of base files in which the driver looks for keys, where no store knows them or records move: it reads their
@@ -101,7 +101,7 @@ class Resources:
         local_cores: threads of a local master; None if tasks run on other machines.
         heap_bytes: of the driver, at most; 0 if it is on another machine.
         set_bytes: size of rows that the driver writes, as the user set it; None if nobody did.
-        driver_threads: that write file groups at a time.
+        driver_threads: that write file groups at a time, as the plan counts on.
     """
 
     result_bytes: int
@@ -231,8 +231,11 @@ class ExecutionPlan:
         elif self.is_load:
             place, reason = Place.TASKS, "the rows of a first load are arranged for tasks"
         else:
-            most = max(self.brought_bytes, self.collected_bytes, self.read_bytes)
-            place, reason = Place.TASKS, f"the driver takes up to {most} bytes of rows"
+            place = Place.TASKS
+            reason = (
+                f"the driver takes up to {max(self.brought_bytes, self.read_bytes)} bytes of rows from Python workers, and "
+                f"{self.collected_bytes} as Arrow"
+            )
         return self._told(Decision(Stage.REQUEST, place, reason, 1, 0, rows, size, files))
 
     def tag(

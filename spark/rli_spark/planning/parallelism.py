@@ -29,7 +29,7 @@ class Parallelism:
     def for_bytes(self, size: int) -> int:
         """Tasks for so many bytes of Arrow data.
 
-        As many for each core, so that no core waits for the last task of another one. Spark's own number of shuffle partitions is not
+        A multiple of the cores, so that all cores end at about the same time. Spark's own number of shuffle partitions is not
         asked: it is 200 unless somebody set it, and it is not adapted for frames that are kept.
         """
         cores = self.cores()

@@ -21,6 +21,7 @@ SMALL_WRITE_BYTES: Final = "spark.rli.smallWriteBytes"
 
 _RESULT_SIZE: Final = "spark.driver.maxResultSize"
 _DEPLOY_MODE: Final = "spark.submit.deployMode"
+_IN_DRIVER: Final = "spark.kubernetes.submitInDriver"
 _DRIVER_CORES: Final = "spark.driver.cores"
 """Of a driver that runs on the cluster, which gives it no more."""
 
@@ -37,10 +38,10 @@ def resources_of(spark: SparkSession) -> Resources:
     threads = InThreads().threads
     if is_connect(spark):
         return Resources(results, set_bytes=set_bytes, driver_threads=threads)
-    context = spark.sparkContext
-    if spark.conf.get(_DEPLOY_MODE, None) == "cluster":
-        threads = min(threads, int(spark.conf.get(_DRIVER_CORES, "1") or 1))
-    return Resources(results, local_cores(str(context.master)), _heap_bytes(spark), set_bytes, threads)
+    # On Kubernetes, a driver on the cluster is itself submitted as a client.
+    if spark.conf.get(_DEPLOY_MODE, None) == "cluster" or spark.conf.get(_IN_DRIVER, None) == "true":
+        threads = min(threads, cores_of_driver(spark.conf.get(_DRIVER_CORES, None)))
+    return Resources(results, local_cores(str(spark.sparkContext.master)), _heap_bytes(spark), set_bytes, threads)
 
 
 def parallelism_of(spark: SparkSession) -> Parallelism:
@@ -55,6 +56,14 @@ def local_cores(master: str) -> int | None:
         return None
     cores = local["cores"] or "1"
     return os.cpu_count() or sys.maxsize if cores == "*" else int(cores)
+
+
+def cores_of_driver(value: str | None) -> int:
+    """The cores of a driver that runs on the cluster, by its setting; raises ``SettingsError`` if that is no number of cores."""
+    given = (value or "1").strip()
+    if not given.isdecimal() or not int(given):
+        raise SettingsError(f"not a number of cores: {_DRIVER_CORES}={given}", remedy="set it to 1 or more")
+    return int(given)
 
 
 def size_of_results(value: str | None) -> int:

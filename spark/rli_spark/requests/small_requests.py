@@ -37,7 +37,7 @@ from rli_spark.rows.tagged_rows import SparkRows, arriving_headings, tagged_head
 from rli_spark.session.connect import rows_of, undivided
 
 _MOST_PARTS: Final = 8
-"""Files of rows that the driver gives back to tasks: none has a fifth of the rows then."""
+"""Files in which the driver gives rows back to tasks, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class SmallRows(TaggedRows):
     def _parts(self, rows: pa.Table) -> Iterator[pa.Table]:
         """Rows in parts for some tasks, which give them to the tasks that write.
 
-        Spark lets a task wait for a core of an executor that has a fifth of its input: of a single part's, all tasks would.
+        Spark prefers executors that hold a fifth of a task's input. With a single part, all tasks would wait for the same executor.
         """
         step = max(1, -(-rows.num_rows // min(self.execution.parallelism.cores(), _MOST_PARTS)))
         for start in range(0, rows.num_rows, step):

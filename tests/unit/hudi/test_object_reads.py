@@ -14,7 +14,7 @@ from pyarrow import fs
 
 import rli
 from rli.hudi.base_file_reader import BaseFileReader
-from rli.hudi.key_hashes import hashes_of
+from rli.hudi.key_hashes import KeyHashes
 from rli.storage import Storage
 from rli.storage.contract import OpenedStorage
 from rli.storage.object_filesystem import ObjectFileSystem
@@ -54,7 +54,7 @@ def read(storage: Storage, name: str, size: int) -> list[int]:
         reader.keep_footer()
         hashes = reader.key_hashes(0)
         assert hashes is not None
-        rows = np.flatnonzero(hashes == hashes_of(pa.array(["key-777"]))[0])
+        rows = np.flatnonzero(hashes == KeyHashes.of(pa.array(["key-777"])).hashes[0])
         found = reader.rows_at(0, COLUMNS, rows)
         assert found is not None
         return [found[column][rows.tolist().index(777)].as_py() for column in COLUMNS]
