@@ -143,7 +143,7 @@ class BaseFileReader:
         stored = self._hashes
         if stored is None:
             return None
-        place = stored.place([self.rows_of(number) for number in range(row_group + 1)])
+        place = stored.place(self._row_counts[: row_group + 1])
         with suppress(*_UNLIKE_INDEX):
             return stored.checked(self._read([place])[0], row_group)
         return None
@@ -162,11 +162,11 @@ class BaseFileReader:
         stored = self._hashes
         if stored is None:
             return None
-        before = [self.rows_of(number) for number in range(row_group + 1)]
+        counts = self._row_counts[: row_group + 1]
         of_rows = rows // TAILS_IN_BLOCK
         numbers = np.unique(of_rows)
         with suppress(*_UNLIKE_INDEX):
-            blocks = [stored.block_of_tails(before, number) for number in numbers.tolist()]
+            blocks = [stored.block_of_tails(counts, number) for number in numbers.tolist()]
             contents = self._read([block.place for block in blocks])
             tails = np.concatenate([block.checked(content) for block, content in zip(blocks, contents, strict=True)])
             return tails[np.searchsorted(numbers, of_rows) * TAILS_IN_BLOCK + rows % TAILS_IN_BLOCK]
@@ -230,7 +230,12 @@ class BaseFileReader:
     @cached_property
     def row_group_starts(self) -> list[int]:
         """The position of the first record of each row group, and the number of all records."""
-        return [0, *accumulate(self.rows_of(number) for number in range(self.row_groups))]
+        return [0, *accumulate(self._row_counts)]
+
+    @cached_property
+    def _row_counts(self) -> list[int]:
+        """How many records each row group has."""
+        return [self.rows_of(number) for number in range(self.row_groups)]
 
     def rows_of(self, row_group: int) -> int:
         """How many records a row group has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final, Self
 
 import numpy as np
@@ -144,13 +145,10 @@ class FileSliceReader:
 
     def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
         """The records at some positions (in rising order), made to fit ``schema``: reads only the row groups that hold one."""
-        start = 0
-        for row_group in range(self._base.row_groups):
-            end = start + self._base.rows_of(row_group)
+        for row_group, (start, end) in enumerate(pairwise(self._base.row_group_starts)):
             inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, end)]
             if len(inside):
                 yield records_at(self._base, row_group, inside - start, schema)
-            start = end
 
     def close(self) -> None:
         self._base.close()
