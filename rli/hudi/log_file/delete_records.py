@@ -129,7 +129,7 @@ def _walked(content: bytes, place: int, count: int) -> Iterator[_Bounds]:
             return
         form = _Form.of(content, starts[-1])
         alike = form.alike(bytes_of_content[place:], count)
-        # Where lengths differ, comparing in vain would take longer than the walk.
+        # Where lengths differ, a comparison in vain takes longer than the walk.
         walked = _WALKED if alike > walked else min(2 * walked, _MOST_WALKED)
         if alike:
             begins = place + form.size * np.arange(alike)
@@ -144,8 +144,8 @@ class _Form(NamedTuple):
     Attributes:
         size: bytes of the delete.
         marks: the bytes that tell lengths and branches: their places in the delete, and what they are, each of shape (n,).
-        digits: the bytes of an ordering value that is a number of any length: their places, and whether the number goes on behind
-            them, each of shape (m,).
+        digits: the bytes of an ordering value that is a number of any length: their places, and whether another byte of the number
+            follows each, both of shape (m,).
     """
 
     size: int

@@ -2,7 +2,7 @@
 
 A batch touches each part of the store where one of its keys belongs: in one that keeps all keys in one order, such as a tree on a disk,
 nearly all of it. So the entries of many shards wait in temporary files of this host, and are put in the order of the store, a section
-at a time. If the process of a build dies, the next one goes on behind the last shard that was noted.
+at a time. If the process of a build dies, the next build begins behind the last shard that was noted.
 """
 
 from __future__ import annotations
