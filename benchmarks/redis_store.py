@@ -29,6 +29,10 @@ _SPARSE = 20_000
 _SMALL = 1_000
 """A look-up or a write of a service: its keys are in all shards, and each in a bucket of its own."""
 _SMALL_BATCHES = 40
+_BUCKET = 365
+"""Bytes of most buckets."""
+_ENTRIES_OF_BUCKET = 18
+"""If their keys are UUIDs."""
 _SPARSE_ROUNDS = 3
 """Times as many: they take a tenth of a second each, so that a single pause counts."""
 _SIZINGS = 3
@@ -116,9 +120,37 @@ class _Contest:
     def _small(self, index: StoredIndex) -> list[Outcome]:
         about = f"{_SMALL:,} keys at a time; {self._about}"
         some = self._some(_SMALL_BATCHES * _SMALL, _SMALL)
+        found = self._look_ups("small look-ups", index, some, 0.5, about)
+        written = self._writes("small writes", index, some, 0.5, about)
+        return [found, written, *self._beside_buckets(index, some, about)]
+
+    def _beside_buckets(self, index: StoredIndex, some: _Batches, about: str) -> list[Outcome]:
+        """Small look-ups and writes beside a client that moves strings as large as buckets, and does nothing else."""
+        in_buckets = dict.fromkeys(map("bucket{}".format, range(self._entries // _ENTRIES_OF_BUCKET)), bytes(_BUCKET))
+        names = list(in_buckets)
+        for start in range(0, len(names), _PLAIN_BATCH):
+            self._server.mset({name: in_buckets[name] for name in names[start : start + _PLAIN_BATCH]})
+        random = np.random.default_rng(5)
+        asked = [[names[at] for at in random.choice(len(names), _SMALL, replace=False)] for _ in some.arrays]
+
+        def read() -> None:
+            for keys in asked:
+                self._server.mget(keys)
+
+        def rewrite() -> None:
+            for keys in asked:
+                found: list[Any] = self._server.mget(keys)
+                self._server.mset(dict(zip(keys, found, strict=True)))
+
+        reading = race(lambda: self._get(index, some), read, rounds=self._rounds)
+        writing = race(lambda: self._change(index, some), rewrite, rounds=self._rounds)
+        pairs = [
+            ("Redis small look-ups", "raw MGET of strings as large as buckets", reading),
+            ("Redis small writes", "raw MGET and MSET of strings as large as buckets", writing),
+        ]
         return [
-            self._look_ups("small look-ups", index, some, 0.5, about),
-            self._writes("small writes", index, some, 0.5, about),
+            Outcome(name, baseline, pair.speed_ratio, None, "higher", about, Unit.SHARE)
+            for name, baseline, pair in pairs
         ]
 
     def _look_ups(

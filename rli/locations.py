@@ -122,6 +122,10 @@ def named_groups(partition_paths: pa.Array, file_ids: pa.Array) -> NamedGroups:
 def keys_by_group(locations: pa.Table | pa.RecordBatch) -> KeysByGroup:
     """The record keys of locations (``LOCATION_SCHEMA``) by file group, each once; keys without a file group are left out."""
     keys, *places = map(_whole, (locations[name] for name in ("record_key", "partition_path", "file_id")))
+    if len(keys) == 1:
+        # To order a single one takes a tenth of the time in which its record is read.
+        group = _group(*(place[0].as_py() for place in places))
+        return {} if group is None else {group: keys}
     named = named_groups(*places)
     order = np.argsort(named.codes, kind="stable")
     bounds = pairwise(np.searchsorted(named.codes[order], np.arange(len(named.groups) + 1)))

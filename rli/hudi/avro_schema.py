@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,6 +20,9 @@ from rli.json_text import parse_json
 
 _MOST_LEVELS: Final = 64
 _MOST_FIELDS: Final = 100_000
+
+_SCHEMAS_KEPT: Final = 16
+"""Of the texts that were read last: each look-up of a key asks for the schema of its table."""
 
 _PRIMITIVES: Final[dict[pa.DataType, str]] = {
     pa.bool_(): "boolean",
@@ -73,6 +77,7 @@ def to_avro(schema: pa.Schema, table_name: str) -> str:
     return json.dumps(_record(f"{name}_record", f"hoodie.{name}", schema, ""), separators=(",", ":"))
 
 
+@lru_cache(maxsize=_SCHEMAS_KEPT)
 def from_avro(text: str) -> pa.Schema:
     """The columns of a table from the Avro schema in its commit metadata.
 

@@ -260,8 +260,15 @@ class BaseFileReader:
         offset, length = getattr(chunk, "bloom_filter_offset", None), getattr(chunk, "bloom_filter_length", None)
         if offset is None or length is None or not 0 < length <= MOST_FILTER_BYTES:
             return None
+        if self._storage.is_local:
+            return RowGroupFilter(lambda size, start: self._part(offset + start, size), length)
+        # One request takes less time than one for the header, and one for each key.
+        whole = self._part(offset, length)
+        return RowGroupFilter(lambda size, start: whole[start : start + size], length)
+
+    def _part(self, start: int, size: int) -> bytes:
         with corrupt_unless_parquet(self.path):
-            return RowGroupFilter(self._source.read_at(length, offset))
+            return bytes(self._source.read_at(size, start))
 
     def batches_of(self, row_group: int, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
         """The records of one row group as they are stored, in batches of ``rows``, with those columns that exist."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -168,14 +169,11 @@ class _Chosen(NamedTuple):
     rows: NDArray[np.int64]
 
     @classmethod
-    def of(cls, chunk: _Chunk, pages: _Pages, rows: Rows) -> _Chosen:
-        if rows[-1] >= pages.first_rows[-1]:
-            raise ValueError(f"a row group has fewer rows: row={rows[-1]} rows={pages.first_rows[-1]}")
-        chosen = np.unique(np.searchsorted(pages.first_rows, rows, side="right") - 1)
-        ranges = [range(*pages.starts[page : page + 2].tolist()) for page in chosen.tolist()]
+    def of(cls, chunk: _Chunk, pages: _Pages, numbers: NDArray[np.intp]) -> _Chosen:
+        ranges = [range(*pages.starts[page : page + 2].tolist()) for page in numbers.tolist()]
         if chunk.begin != chunk.first_page:
             ranges = [range(chunk.begin, chunk.first_page), *ranges]
-        return cls(chunk, ranges, np.stack([pages.first_rows[chosen], pages.first_rows[chosen + 1]]))
+        return cls(chunk, ranges, np.stack([pages.first_rows[numbers], pages.first_rows[numbers + 1]]))
 
     def require_headers(self, contents: Sequence[bytes]) -> None:
         """Raise ``ValueError`` if what was read is not the dictionary and pages with so many values."""
@@ -261,7 +259,11 @@ class PageCuts:
         """
         chunks = {name: self._chunk(row_group, name) for name in columns}
         self._know_pages(read, row_group, chunks)
-        chosen = {name: _Chosen.of(chunk, self._pages[row_group, name], rows) for name, chunk in chunks.items()}
+        numbers_of = cache(partial(_pages_with, rows))
+        chosen: dict[str, _Chosen] = {}
+        for name, chunk in chunks.items():
+            pages = self._pages[row_group, name]
+            chosen[name] = _Chosen.of(chunk, pages, numbers_of(pages.first_rows.tobytes()))
         contents = iter(read([place for one in chosen.values() for place in one.ranges]))
         # Columns whose chosen pages have the same rows are read together.
         alike: dict[bytes, dict[str, Sequence[bytes]]] = {}
@@ -325,6 +327,14 @@ class PageCuts:
             raise ValueError("a column has no offset index")
         for (name, chunk), index in zip(missing.items(), read(places), strict=True):
             self._pages[row_group, name] = _Pages.of(index, chunk, self._row_groups[row_group][0])
+
+
+def _pages_with(rows: Rows, first_rows: bytes) -> NDArray[np.intp]:
+    """The numbers of the pages with some rows, given the first rows of all pages. Most columns of a file have pages of the same rows."""
+    firsts = np.frombuffer(first_rows, np.int64)
+    if rows[-1] >= firsts[-1]:
+        raise ValueError(f"a row group has fewer rows: row={rows[-1]} rows={firsts[-1]}")
+    return np.unique(np.searchsorted(firsts, rows, side="right") - 1)
 
 
 def _leaves(elements: Sequence[Struct]) -> list[tuple[str | None, Struct]]:

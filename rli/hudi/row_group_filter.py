@@ -6,6 +6,7 @@ whole file is another one (``rli.hudi.bloom_filter``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -23,6 +24,9 @@ _SIZE_FIELD: Final = 0x15
 _KNOWN_METHODS: Final = b"\x1c\x1c\x00\x00" * 3 + b"\x00"
 """The rest of a header: split blocks, XXH64, not compressed."""
 
+_MOST_HEADER_BYTES: Final = 32
+"""Its size takes ten bytes at most."""
+
 _P1: Final = 0x9E3779B185EBCA87
 _P2: Final = 0xC2B2AE3D27D4EB4F
 _P3: Final = 0x165667B19E3779F9
@@ -34,33 +38,41 @@ _LANE: Final = 8
 
 
 class RowGroupFilter:
-    """The bloom filter of one column of a row group.
+    """The bloom filter of one column of a row group: reads its header, and a block of 32 bytes for each text.
 
     Args:
-        stored: header and bits, as they are in the file.
+        read: reads so many bytes of the filter, header and bits, from an offset in it.
+        length: of the filter in bytes, as the footer tells it.
     """
 
-    def __init__(self, stored: bytes) -> None:
-        size, header = _header(stored)
-        self._bits = stored[header : header + size] if size else b""
+    def __init__(self, read: Callable[[int, int], bytes], length: int) -> None:
+        self._read = read
+        size, self._first = _header(read(min(length, _MOST_HEADER_BYTES), 0), length)
+        self._blocks = size // _BLOCK_BYTES
 
     def may_hold(self, text: str) -> bool:
         """False if the row group does not hold the text; True also for a filter that is damaged or of another kind."""
-        blocks = len(self._bits) // _BLOCK_BYTES
-        if not blocks:
+        if not self._blocks:
             return True
         hashed = xxh64(text.encode())
-        start = ((hashed >> 32) * blocks >> 32) * _BLOCK_BYTES
+        block = self._read(_BLOCK_BYTES, self._first + ((hashed >> 32) * self._blocks >> 32) * _BLOCK_BYTES)
+        if len(block) < _BLOCK_BYTES:
+            return True
         words = (
-            int.from_bytes(self._bits[offset : offset + _WORD_BYTES], "little")
-            for offset in range(start, start + _BLOCK_BYTES, _WORD_BYTES)
+            int.from_bytes(block[offset : offset + _WORD_BYTES], "little")
+            for offset in range(0, _BLOCK_BYTES, _WORD_BYTES)
         )
         low = hashed & 0xFFFFFFFF
         return all(word >> ((low * salt & 0xFFFFFFFF) >> 27) & 1 for word, salt in zip(words, _SALTS, strict=True))
 
 
-def _header(stored: bytes) -> tuple[int, int]:
-    """How many bytes of bits there are, and where they begin; 0 bytes for a header that is not understood."""
+def _header(stored: bytes, length: int) -> tuple[int, int]:
+    """How many bytes of bits there are, and where they begin; 0 bytes for a header that is not understood.
+
+    Args:
+        stored: how the filter begins.
+        length: of the filter.
+    """
     if not stored or stored[0] != _SIZE_FIELD:
         return 0, 0
     number, offset = 0, 1
@@ -70,7 +82,7 @@ def _header(stored: bytes) -> tuple[int, int]:
         if stored[offset - 1] < 0x80:
             break
     size, begin = number >> 1, offset + len(_KNOWN_METHODS)
-    is_whole = len(stored) >= begin + size and size % _BLOCK_BYTES == 0
+    is_whole = length >= begin + size and size % _BLOCK_BYTES == 0
     return (size, begin) if is_whole and stored[offset:begin] == _KNOWN_METHODS else (0, 0)
 
 

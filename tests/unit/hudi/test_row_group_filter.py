@@ -27,24 +27,28 @@ def stored_filter(keys: list[str]) -> bytes:
     return content.slice(chunk.bloom_filter_offset, chunk.bloom_filter_length).to_pybytes()
 
 
+def read_filter(stored: bytes) -> RowGroupFilter:
+    return RowGroupFilter(lambda size, start: stored[start : start + size], len(stored))
+
+
 @given(st.lists(KEYS, min_size=1, max_size=60))
 def test_no_stored_key_is_denied(keys: list[str]) -> None:
-    row_filter = RowGroupFilter(stored_filter(keys))
+    row_filter = read_filter(stored_filter(keys))
     assert all(map(row_filter.may_hold, keys))
 
 
 def test_most_other_keys_are_denied() -> None:
-    row_filter = RowGroupFilter(stored_filter([f"k{number}" for number in range(5_000)]))
+    row_filter = read_filter(stored_filter([f"k{number}" for number in range(5_000)]))
     assert sum(row_filter.may_hold(f"other{number}") for number in range(5_000)) < 500
 
 
 def test_unknown_filter_denies_nothing() -> None:
     stored = stored_filter(["a"])
-    assert not RowGroupFilter(stored).may_hold("b")
+    assert not read_filter(stored).may_hold("b")
     header = stored.index(b"\x1c\x1c")
     other_hash = stored[:header] + stored[header:].replace(b"\x1c\x1c", b"\x1c\x2c", 1)
     for damaged in (b"", stored[:1], b"\x15" + b"\xff" * 20, stored[:-1], b"\x19" + stored[1:], other_hash):
-        assert RowGroupFilter(damaged).may_hold("b")
+        assert read_filter(damaged).may_hold("b")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -66,13 +67,8 @@ def names_of(
     """
     if not len(numbers):
         return [pa.array([], pa.string()) for _ in columns]
-    distinct, codes = _distinct(numbers.astype(np.int64))
-    # Of runs without names, the last one that begins with a number has it.
-    place_of = np.searchsorted(firsts, distinct, side="right") - 1
-    places, starts = np.unique(place_of, return_index=True)
-    read_at = [firsts[place] for place in places.tolist()]
-    positions = [pa.array(some - first) for first, some in zip(read_at, np.split(distinct, starts[1:]), strict=True)]
-    runs, row_of = read(places.tolist()), pa.array(codes)
+    places, positions, codes = _found_in(numbers.astype(np.int64), firsts)
+    runs, row_of = read(places), pa.array(codes)
     try:
         return [
             pa.concat_arrays([column(run).take(some) for run, some in zip(runs, positions, strict=True)]).take(row_of)
@@ -80,9 +76,24 @@ def names_of(
         ]
     except pa.ArrowIndexError as error:
         raise CorruptIndexError(
-            f"the checkpoint of the index's commit log is damaged: numbers={distinct[:_SHOWN].tolist()}",
+            f"the checkpoint of the index's commit log is damaged: numbers={np.unique(numbers)[:_SHOWN].tolist()}",
             remedy="bootstrap the index again",
         ) from error
+
+
+def _found_in(numbers: NDArray[np.int64], firsts: Sequence[int]) -> tuple[list[int], list[pa.Array], NDArray[np.int64]]:
+    """The places of the runs with some numbers, the positions of the distinct numbers in each, and that of each number among all of them."""
+    if len(numbers) == 1:
+        # A look-up of one key waits for arrays several times as long.
+        place = bisect_right(firsts, numbers[0]) - 1
+        return [place], [pa.array(numbers - firsts[place])], np.zeros(1, np.int64)
+    distinct, codes = _distinct(numbers)
+    # Of runs without names, the last one that begins with a number has it.
+    place_of = np.searchsorted(firsts, distinct, side="right") - 1
+    places, starts = np.unique(place_of, return_index=True)
+    read_at = [firsts[place] for place in places.tolist()]
+    positions = [pa.array(some - first) for first, some in zip(read_at, np.split(distinct, starts[1:]), strict=True)]
+    return places.tolist(), positions, codes
 
 
 def _distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
