@@ -20,7 +20,9 @@ from tests.support.spark_cluster import environment_of_children, standalone_clus
 
 _DELTA: Final = "Delta Lake 3.3.2"
 _BATCHES: Final = 3
-_LOADS: Final = 3
+_LOADS: Final = 9
+"""The first ones are slower: the executors still compile."""
+
 _MEMORY_OF_WORKER: Final = "4g"
 _APPLICATIONS: Final = 2
 """That have executors at the same time; one of them works."""

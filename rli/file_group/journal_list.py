@@ -170,6 +170,9 @@ def _shares_of_sections(
     if not journals:
         return
     shares = max(1, sum(sizes.get(journal.path, 0) for journal in journals) // share_bytes)
+    if shares > 1:
+        # So that no task has a share while others have none left.
+        shares = -(-shares // at_once) * at_once
     count = min(shares, SECTIONS)
     # A part of the store is written once for each group: there are no more groups than tasks at a time need.
     groups = max(1, min(shares, at_once, len(journals) * SECTIONS) // SECTIONS)

@@ -109,6 +109,16 @@ def test_each_task_has_a_share(tmp_path: Path, at_once: int, count: int) -> None
     assert len(shares_of(storage, journals, 1 << 30, side_by_side=True, at_once=at_once)) == 1
 
 
+@pytest.mark.parametrize("at_once", [2, 3, 4])
+def test_tasks_end_together(tmp_path: Path, at_once: int) -> None:
+    storage = Storage(str(tmp_path))
+    journals = [written_to(storage, rows).without_content for rows in (4_500, 4_600, 4_700)]
+    size = sum(Path(storage.full_path(journal.path)).stat().st_size for journal in journals)
+    for parts in range(1, SECTIONS):
+        shares = shares_of(storage, journals, size // parts, side_by_side=True, at_once=at_once, least_bytes=1)
+        assert len(shares) % at_once == 0 or len(shares) == SECTIONS
+
+
 def test_single_process_reads_journals_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(str(tmp_path))
     whole = [written_to(storage, rows) for rows in (100, 200)]

@@ -23,6 +23,7 @@ from rli.index.record.table.in_store import InStore
 from rli.index.record.table.location import relocate
 from rli.index.reports import IndexFacts, Unseen, VerifyReport
 from rli.index.roles import AppliesSections, ExpiresKeys, ForgetsDeletes, KnowsPlaces
+from rli.store.home import SupportsHome
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
@@ -52,7 +53,7 @@ class RecordTableIndex(
 
     @property
     def keys_together(self) -> int:
-        return self.limits.commit_keys
+        return self.limits.commit_keys if isinstance(self.store, SupportsHome) else self.limits.commit_keys_of_servers
 
     # Look-ups of readers ---------------------------------------------------------------------------------------
 
