@@ -43,6 +43,9 @@ _BUILT_A_SECOND: Final = 1_000_000
 _UPKEEP: Final = 1.15
 _LOOK_UP_SECONDS: Final = 0.005
 _LOOK_UPS: Final = 40
+_WARMING_LOOK_UPS: Final = 300
+"""A server that has just started compiles the code that it runs."""
+
 _READING: Final = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 _FETCHED: Final = ("id", "part", "email", "amount", "name", "city", "count")
 
@@ -201,7 +204,7 @@ def _keys_of_values(store: str, table: rli.Table, rows: int, server: redis.Redis
     index, generator = record_index(table), np.random.default_rng(5)
     snapshot = Snapshot.now(opened_table(table).definition)
     waits, before, on_server = list[float](), 0.0, 0.0
-    for number in range(-5, _LOOK_UPS):
+    for number in range(-_WARMING_LOOK_UPS, _LOOK_UPS):
         values = pa.array([_email(each) for each in generator.choice(rows, _VALUES, replace=False).tolist()])
         if number == 0:
             before, on_server = time.process_time(), _server_seconds(server)

@@ -121,7 +121,7 @@ class _Contest:
         about = f"{_SMALL:,} keys at a time; {self._about}"
         some = self._some(_SMALL_BATCHES * _SMALL, _SMALL)
         found = self._look_ups("small look-ups", index, some, 0.5, about)
-        written = self._writes("small writes", index, some, 0.5, about)
+        written = self._writes("small writes", index, some, 0.4, about)
         return [found, written, *self._beside_buckets(index, some, about)]
 
     def _beside_buckets(self, index: StoredIndex, some: _Batches, about: str) -> list[Outcome]:

@@ -108,8 +108,8 @@ def _outcomes(name: str, found: _Run, baseline: _Run, about: str) -> Iterator[Ou
     memory = f"largest Python worker {found.worker_bytes // _MEBIBYTE} MiB{size}; {about}"
     for work, ours, theirs, goal in (
         ("bootstrap", found.bootstrap_seconds, baseline.bootstrap_seconds, 30.0),
-        ("tag", found.tag_seconds, baseline.tag_seconds, 10.0),
-        ("upsert", found.upsert_seconds, baseline.upsert_seconds, 3.0),
+        ("tag", found.tag_seconds, baseline.tag_seconds, 5.0),
+        ("upsert", found.upsert_seconds, baseline.upsert_seconds, 2.0),
     ):
         yield Outcome(f"Spark {work} on {name}", "the same on LMDB", ours / theirs, goal, "lower", memory)
 
