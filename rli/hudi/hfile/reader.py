@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO, Final, TypeVar
+from operator import attrgetter
+from typing import BinaryIO, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from rli.byte_cache import ByteCache
 from rli.hudi.hfile.block_index import IndexEntry, lower_entries, root_entries
 from rli.hudi.hfile.blocks import DATA, INFO, INTERMEDIATE_INDEX, LEAF_INDEX, ROOT_INDEX, BlockSource, read_exactly
 from rli.hudi.hfile.cell_format import are_many, cells_among, cells_of
@@ -30,6 +32,12 @@ _READ_AT_ONCE: Final = 8 << 20
 
 _JOINED_BYTES: Final = 1 << 20
 """Of small blocks whose cells are told apart at once."""
+
+_BYTES_OF_ROOTS: Final = 64 << 20
+"""Of root indexes that a process keeps: to take one of thousands of entries apart takes longer than to look keys up by it."""
+
+_MEMORY_OF_ENTRY: Final = 256
+"""Beside its bytes."""
 
 
 class HFileReader:
@@ -66,8 +74,7 @@ class HFileReader:
         last = read_exactly(source, start, size - start)
         self._trailer = Trailer.parse(last[-TRAILER_BYTES:])
         self._blocks = BlockSource(source, end, self._trailer.codec, last, start)
-        root = self._blocks.read(self._trailer.load_on_open, ROOT_INDEX)
-        self._root = root_entries(root, self._trailer.index_entries, self._trailer.levels)
+        self._root = _root_of(self._blocks.read(self._trailer.load_on_open, ROOT_INDEX), self._trailer)
         if self._trailer.entries and not self._root:
             raise damaged(f"the index names no block, although there are cells: cells={self._trailer.entries}")
         self.info: Mapping[str, bytes] = _info(self._blocks.read(self._trailer.info, INFO))
@@ -123,7 +130,7 @@ class HFileReader:
             yield cells_of(content)
 
     def _blocks_of_ranges(
-        self, entries: list[IndexEntry], ranges: Sequence[tuple[bytes, bytes]], levels: int
+        self, entries: Sequence[IndexEntry], ranges: Sequence[tuple[bytes, bytes]], levels: int
     ) -> Iterator[IndexEntry]:
         chosen = {number for least, behind in ranges for number in _numbers_within(entries, least, behind)}
         for number in sorted(chosen):
@@ -185,7 +192,7 @@ class HFileReader:
                 stack.append(iter(self._below(entry)))
 
     def _candidates(
-        self, entries: list[IndexEntry], keys: pa.Array, levels: int
+        self, entries: Sequence[IndexEntry], keys: pa.Array, levels: int
     ) -> Iterator[tuple[IndexEntry, pa.Array]]:
         """Data blocks that may hold keys, each with those keys."""
         start = _count_below(keys, entries[0].key) if entries else len(keys)
@@ -201,7 +208,28 @@ class HFileReader:
             start = end
 
 
-def _numbers_within(entries: list[IndexEntry], least: bytes, behind: bytes) -> range:
+def _root_of(content: bytes, trailer: Trailer) -> Sequence[IndexEntry]:
+    """The entries of the root index, kept for the next reader of a file with the same one."""
+    key = content, trailer.index_entries, trailer.levels
+    kept = _ROOTS.get(key)
+    if kept is None:
+        entries = root_entries(content, trailer.index_entries, trailer.levels)
+        kept = _KeptRoot(tuple(entries), 2 * len(content) + _MEMORY_OF_ENTRY * len(entries))
+        _ROOTS.keep(key, kept)
+    return kept.entries
+
+
+class _KeptRoot(NamedTuple):
+    """The entries of a root index, and how many bytes they take with its content."""
+
+    entries: tuple[IndexEntry, ...]
+    memory: int
+
+
+_ROOTS: Final = ByteCache[_KeptRoot](_BYTES_OF_ROOTS, attrgetter("memory"))
+
+
+def _numbers_within(entries: Sequence[IndexEntry], least: bytes, behind: bytes) -> range:
     """The numbers of the entries that may lead to keys of a range."""
     first = bisect.bisect_right(entries, least, key=lambda entry: entry.key) - 1
     return range(max(first, 0), bisect.bisect_left(entries, behind, key=lambda entry: entry.key))

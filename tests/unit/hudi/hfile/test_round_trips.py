@@ -107,6 +107,15 @@ def test_files_without_cells_name_none() -> None:
     assert _read_all(file.getvalue()) == []
 
 
+def test_alike_files_keep_their_cells() -> None:
+    """A process keeps the root indexes of files: files of one size tell their own cells, in whatever order they are read."""
+    files = [[(b"%s-%04d" % (name, number), b"%d" % number) for number in range(2_000)] for name in (b"a", b"b")]
+    readers = [_reader(_file(cells, block_bytes=1_024)) for cells in [*files, *files]]
+    for reader, cells in zip(readers, [*files, *files], strict=True):
+        assert _cells(reader.lookup(pa.array([cells[7][0], cells[-1][0], b"z"], pa.binary()))) == [cells[7], cells[-1]]
+        assert [cell for batch in reader.cells() for cell in _cells(batch)] == cells
+
+
 def test_lookup_reads_only_its_blocks() -> None:
     content = _file(_numbered(20_000), codec=Codec.NONE, block_bytes=4096).getvalue()
     file = _Counted(content)
