@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 Matrix: TypeAlias = NDArray[np.uint8]
 Positions: TypeAlias = NDArray[np.intp]
+
+_AS_THEY_ARE: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+"""Types of which a single value tells its bytes."""
 
 
 def by_length(strings: pa.Array, most_bytes: int | None = None) -> Iterator[tuple[Positions, Matrix]]:
@@ -20,8 +23,8 @@ def by_length(strings: pa.Array, most_bytes: int | None = None) -> Iterator[tupl
         strings: string array, shape (n,).
         most_bytes: cut the strings of one length into several matrices of about this size.
     """
-    if len(strings) == 1 and (content := strings[0].as_buffer()):
-        # A look-up of one key waits for the arrays below longer than for its hash.
+    if len(strings) == 1 and strings.type in _AS_THEY_ARE and (content := strings[0].as_buffer()):
+        # Neither a null nor empty. A look-up of one key would wait for the arrays below longer than for its hash.
         only = np.frombuffer(content, np.uint8).reshape(1, -1)
         only.flags.writeable = False
         yield np.zeros(1, np.intp), only

@@ -159,21 +159,23 @@ def shares_of(
     whole = [journal for journal in journals if not journal.is_in_sections]
     together = [JournalShare(whole)] if whole else []
     return [
-        *_shares_of_sections(in_sections, sizes, share_bytes, at_once),
+        *_shares_of_sections(in_sections, sizes, share_bytes, at_once, least_bytes),
         *(_shares_of_whole(whole, sizes, share_bytes) if side_by_side else together),
     ]
 
 
 def _shares_of_sections(
-    journals: Sequence[Journal], sizes: Mapping[str, int], share_bytes: int, at_once: int
+    journals: Sequence[Journal], sizes: Mapping[str, int], share_bytes: int, at_once: int, least_bytes: int
 ) -> Iterator[JournalShare]:
     if not journals:
         return
-    shares = max(1, sum(sizes.get(journal.path, 0) for journal in journals) // share_bytes)
-    if shares > 1:
-        # So that no task has a share while others have none left.
-        shares = -(-shares // at_once) * at_once
+    total = sum(sizes.get(journal.path, 0) for journal in journals)
+    shares = max(1, total // share_bytes)
     count = min(shares, SECTIONS)
+    even = -(-count // at_once) * at_once
+    if count > 1 and even <= min(SECTIONS, total // least_bytes):
+        # Otherwise some tasks have a share left while others have none.
+        count = even
     # A part of the store is written once for each group: there are no more groups than tasks at a time need.
     groups = max(1, min(shares, at_once, len(journals) * SECTIONS) // SECTIONS)
     for number in range(count):

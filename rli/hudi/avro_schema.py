@@ -21,8 +21,8 @@ from rli.json_text import parse_json
 _MOST_LEVELS: Final = 64
 _MOST_FIELDS: Final = 100_000
 
-_SCHEMAS_KEPT: Final = 16
-"""Of the texts that were read last: each look-up of a key asks for the schema of its table."""
+_MOST_SCHEMAS: Final = 16
+"""Kept, of the texts that were read last: each look-up of a key asks for the schema of its table."""
 
 _PRIMITIVES: Final[dict[pa.DataType, str]] = {
     pa.bool_(): "boolean",
@@ -77,7 +77,6 @@ def to_avro(schema: pa.Schema, table_name: str) -> str:
     return json.dumps(_record(f"{name}_record", f"hoodie.{name}", schema, ""), separators=(",", ":"))
 
 
-@lru_cache(maxsize=_SCHEMAS_KEPT)
 def from_avro(text: str) -> pa.Schema:
     """The columns of a table from the Avro schema in its commit metadata.
 
@@ -86,13 +85,18 @@ def from_avro(text: str) -> pa.Schema:
         SchemaError: a column has a type that Arrow cannot hold; names the column.
     """
     try:
-        return pa.schema(_FromAvro().columns(parse_json(text)))
+        return _schema_in(text)
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise CorruptTableError(
             f"the table's schema in the commit metadata is not an Avro schema ({type(error).__name__}: {error}): "
-            f"schema={text[:200]!r}",
+            f"schema={str(text)[:200]!r}",
             remedy="restore the newest commit from a backup, or roll it back",
         ) from error
+
+
+@lru_cache(maxsize=_MOST_SCHEMAS)
+def _schema_in(text: str) -> pa.Schema:
+    return pa.schema(_FromAvro().columns(parse_json(text)))
 
 
 def _record(name: str, namespace: str, fields: Iterable[pa.Field], path: str) -> dict[str, Any]:

@@ -260,13 +260,16 @@ class BaseFileReader:
         offset, length = getattr(chunk, "bloom_filter_offset", None), getattr(chunk, "bloom_filter_length", None)
         if offset is None or length is None or not 0 < length <= MOST_FILTER_BYTES:
             return None
+        if not 0 <= offset <= self._source.size() - length:
+            return None
         if self._storage.is_local:
-            return RowGroupFilter(lambda size, start: self._part(offset + start, size), length)
+            return RowGroupFilter(lambda start, size: self._bytes_at(offset + start, size), length)
         # One request takes less time than one for the header, and one for each key.
-        whole = self._part(offset, length)
-        return RowGroupFilter(lambda size, start: whole[start : start + size], length)
+        whole = self._bytes_at(offset, length)
+        return RowGroupFilter(lambda start, size: whole[start : start + size], len(whole))
 
-    def _part(self, start: int, size: int) -> bytes:
+    def _bytes_at(self, start: int, size: int) -> bytes:
+        """Bytes of the file; fewer if it has become shorter."""
         with corrupt_unless_parquet(self.path):
             return bytes(self._source.read_at(size, start))
 

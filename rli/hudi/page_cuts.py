@@ -170,6 +170,7 @@ class _Chosen(NamedTuple):
 
     @classmethod
     def of(cls, chunk: _Chunk, pages: _Pages, numbers: NDArray[np.intp]) -> _Chosen:
+        """The pages with some numbers, rising."""
         ranges = [range(*pages.starts[page : page + 2].tolist()) for page in numbers.tolist()]
         if chunk.begin != chunk.first_page:
             ranges = [range(chunk.begin, chunk.first_page), *ranges]
@@ -259,6 +260,7 @@ class PageCuts:
         """
         chunks = {name: self._chunk(row_group, name) for name in columns}
         self._know_pages(read, row_group, chunks)
+        # Most columns of a file have pages of the same rows.
         numbers_of = cache(partial(_pages_with, rows))
         chosen: dict[str, _Chosen] = {}
         for name, chunk in chunks.items():
@@ -330,7 +332,7 @@ class PageCuts:
 
 
 def _pages_with(rows: Rows, first_rows: bytes) -> NDArray[np.intp]:
-    """The numbers of the pages with some rows, given the first rows of all pages. Most columns of a file have pages of the same rows."""
+    """The numbers of the pages with some rows, rising, given the first row of each page and the number of rows, as bytes for a cache."""
     firsts = np.frombuffer(first_rows, np.int64)
     if rows[-1] >= firsts[-1]:
         raise ValueError(f"a row group has fewer rows: row={rows[-1]} rows={firsts[-1]}")

@@ -41,13 +41,13 @@ class RowGroupFilter:
     """The bloom filter of one column of a row group: reads its header, and a block of 32 bytes for each text.
 
     Args:
-        read: reads so many bytes of the filter, header and bits, from an offset in it.
+        read: reads the filter, header and bits, from an offset in it, so many bytes.
         length: of the filter in bytes, as the footer tells it.
     """
 
     def __init__(self, read: Callable[[int, int], bytes], length: int) -> None:
         self._read = read
-        size, self._first = _header(read(min(length, _MOST_HEADER_BYTES), 0), length)
+        size, self._bits_at = _header(read(0, min(length, _MOST_HEADER_BYTES)), length)
         self._blocks = size // _BLOCK_BYTES
 
     def may_hold(self, text: str) -> bool:
@@ -55,7 +55,7 @@ class RowGroupFilter:
         if not self._blocks:
             return True
         hashed = xxh64(text.encode())
-        block = self._read(_BLOCK_BYTES, self._first + ((hashed >> 32) * self._blocks >> 32) * _BLOCK_BYTES)
+        block = self._read(self._bits_at + ((hashed >> 32) * self._blocks >> 32) * _BLOCK_BYTES, _BLOCK_BYTES)
         if len(block) < _BLOCK_BYTES:
             return True
         words = (

@@ -255,12 +255,12 @@ class Storage:
 
     def list_files(self, path: str = "", *, recursive: bool = False) -> list[StoredFile]:
         """Files below a folder, ordered by path; empty where there is no such folder."""
-        # Folders have no size. To ask for the type takes ten times as long, and each read lists the timeline.
-        found = [
-            info
-            for info in self._select(path, recursive=recursive)
-            if info.size is not None or info.type is fs.FileType.File
-        ]
+        found = self._select(path, recursive=recursive)
+        if isinstance(self.filesystem, fs.LocalFileSystem):
+            # It gives a size to files alone. To ask for the type takes ten times as long, and each read lists the timeline.
+            found = [info for info in found if info.size is not None]
+        else:
+            found = [info for info in found if info.type is fs.FileType.File]
         if recursive:
             return sorted(StoredFile(self._relative(info.path), info.size or 0) for info in found)
         folder = f"{path}/" if path else ""

@@ -24,7 +24,7 @@ _ROWS = 8_000
 def test_server_gets_commit_in_sections(redis_server: Service, tmp_path: Path) -> None:
     records = pa.table({"id": pa.array(np.arange(_ROWS)).cast(pa.string())})
     with dropped_afterwards(redis_url(redis_server)) as in_servers:
-        limits = IndexLimits(commit_keys_of_servers=_ROWS - 1, share_of_journals=1)
+        limits = IndexLimits(commit_keys_side_by_side=_ROWS - 1, share_of_journals=1)
         for index, is_in_sections in ((in_servers, True), (f"lmdb://{tmp_path}/index", False)):
             folder = tmp_path / index.partition(":")[0]
             with rli.create_table(folder, record_key="id", index=index) as table:

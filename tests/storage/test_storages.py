@@ -336,6 +336,14 @@ def test_foreign_writes_are_seen_at_once(object_store: ObjectStore, tmp_path: Pa
     assert b"anything" not in stored
 
 
+def test_links_to_folders_are_no_files(tmp_path: Path) -> None:
+    (tmp_path / "t" / "folder").mkdir(parents=True)
+    (tmp_path / "t" / "file").write_bytes(b"1")
+    (tmp_path / "t" / "link").symlink_to(tmp_path / "t" / "folder")
+    for location in (str(tmp_path / "t"), f"simplecache::local://{tmp_path}/t"):
+        assert [(file.path, file.size) for file in Storage(location).list_files()] == [("file", 1)]
+
+
 @pytest.mark.parametrize("location", ["mock:///t", "memory://t"])
 def test_storage_without_conditions_is_read_only(location: str) -> None:
     with pytest.raises(UnsupportedTableError, match=f"only reads from this storage: location={location}"):

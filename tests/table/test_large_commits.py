@@ -119,6 +119,20 @@ def test_tasks_end_together(tmp_path: Path, at_once: int) -> None:
         assert len(shares) % at_once == 0 or len(shares) == SECTIONS
 
 
+@pytest.mark.parametrize("at_once", [3, 16, 40, 100])
+def test_shares_keep_to_their_least_size(tmp_path: Path, at_once: int) -> None:
+    storage = Storage(str(tmp_path))
+    journals = [written_to(storage, rows).without_content for rows in (4_500, 4_600, 4_700)]
+    size = sum(Path(storage.full_path(journal.path)).stat().st_size for journal in journals)
+    for parts in range(1, SECTIONS):
+        least = size // parts
+        shares = shares_of(storage, journals, 1 << 30, side_by_side=True, at_once=at_once, least_bytes=least)
+        assert len(shares) * least <= size
+        # No two tasks write one part of the store.
+        sections = [section for share in shares for section in share.sections or range(SECTIONS)]
+        assert sorted(sections) == list(range(SECTIONS))
+
+
 def test_single_process_reads_journals_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(str(tmp_path))
     whole = [written_to(storage, rows) for rows in (100, 200)]

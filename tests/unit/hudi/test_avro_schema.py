@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -160,6 +161,12 @@ def test_foreign_unions_defaults_and_references() -> None:
             pa.field("größe", pa.timestamp("ms", tz="UTC"), nullable=False),
         ]
     )
+
+
+@pytest.mark.parametrize("stored", ["[]", "7", ["a"], {"type": "record"}, 7])
+def test_what_is_no_schema_is_named(stored: Any) -> None:
+    with pytest.raises(CorruptTableError, match="not an Avro schema"):
+        from_avro(stored)
 
 
 def test_union_of_several_types_is_refused() -> None:

@@ -28,7 +28,7 @@ def stored_filter(keys: list[str]) -> bytes:
 
 
 def read_filter(stored: bytes) -> RowGroupFilter:
-    return RowGroupFilter(lambda size, start: stored[start : start + size], len(stored))
+    return RowGroupFilter(lambda start, size: stored[start : start + size], len(stored))
 
 
 @given(st.lists(KEYS, min_size=1, max_size=60))
@@ -57,6 +57,17 @@ def test_unknown_filter_denies_nothing() -> None:
 )
 def test_hashes_as_the_specification_has_them(data: bytes, hashed: int) -> None:
     assert xxh64(data) == hashed
+
+
+def test_filter_beyond_file_is_unused(tmp_path: Path) -> None:
+    path, keys = tmp_path / "file.parquet", [f"k{number}" for number in range(60_000)]
+    options = {"k": {"ndv": len(keys), "fpp": 0.05}}
+    pq.write_table(pa.table({"k": keys}), path, bloom_filter_options=options)
+    content, chunk = path.read_bytes(), pq.read_metadata(path).row_group(0).column(0)
+    middle, lost = chunk.bloom_filter_offset + 1_000, chunk.bloom_filter_length // 2
+    path.write_bytes(content[:middle] + content[middle + lost :])
+    with BaseFileReader(Storage(str(tmp_path)), "file.parquet", path.stat().st_size) as reader:
+        assert reader.row_group_filter(0, "k") is None
 
 
 def test_a_column_without_a_filter(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ class IndexLimits:
         fewest_looked_up: of them.
         look_ups_per_read: to read the changes of one transaction costs about as much as so many look-ups.
         commit_keys: new keys of a commit that are applied together; a commit of more is applied section by section.
-        commit_keys_of_servers: the same, in a store that tasks on several machines write at a time: in the same part of it, they would
-            wait for each other, or write again what another one has written meanwhile.
+        commit_keys_side_by_side: the same for a store in servers, which several tasks write at a time. Two tasks that write the same part
+            of the store wait for each other, or merge again what the other one has written.
         share_of_journals: bytes of journals that a task applies together, less where other tasks would have nothing to do: a
             store that keeps keys sorted takes one sorted run of many keys in half the time that it takes for several of few.
         small_journals: bytes of a commit's journals up to which the process that finds the commit applies it.
@@ -41,7 +41,7 @@ class IndexLimits:
     fewest_looked_up: int = 1024
     look_ups_per_read: int = 1024
     commit_keys: int = BATCH_KEYS
-    commit_keys_of_servers: int = BATCH_KEYS >> 3
+    commit_keys_side_by_side: int = 1 << 17
     share_of_journals: int = 8 << 20
     small_journals: int = SMALL_JOURNALS
     least_tombstones: int = 1024

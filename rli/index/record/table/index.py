@@ -53,7 +53,7 @@ class RecordTableIndex(
 
     @property
     def keys_together(self) -> int:
-        return self.limits.commit_keys if isinstance(self.store, SupportsHome) else self.limits.commit_keys_of_servers
+        return self.limits.commit_keys if isinstance(self.store, SupportsHome) else self.limits.commit_keys_side_by_side
 
     # Look-ups of readers ---------------------------------------------------------------------------------------
 
