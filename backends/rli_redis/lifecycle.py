@@ -129,8 +129,8 @@ class Presence:
         header = self._read(0)
         if header is None or header.names(self._name) != names or header.state != _READY:
             raise IndexNotFoundError(
-                f"the index was dropped: store={self._servers.name} name={self._name}",
-                remedy="open it again, or create it if there is none",
+                f"the index was dropped, or its server lost it: store={self._servers.name} name={self._name}",
+                remedy="open it again; if there is none, create it, or build that of a table: rli index bootstrap TABLE",
             )
 
     def lost(self, names: Names, what: str) -> CorruptIndexError:

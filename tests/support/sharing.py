@@ -16,7 +16,7 @@ from xdist.scheduler import LoadFileScheduling
 _SHARED: Final = {
     "Hudi": r"tests/interop/test_hudi_.*[\[-](?P<which>\d+\.\d+\.\d+)[\]-]",
     # Two halves, for two processes: without the tests of Hudi, as on PySpark 4, there is little else to run beside them.
-    "Spark, first half": r"tests/(spark/(?!test_failures|test_executor_losses)test_[a-m]|docs/.*_in_spark$)",
+    "Spark, first half": r"tests/(spark/(?!test_failures|test_executor_losses|test_copies_of_tasks)test_[a-m]|docs/.*_in_spark$)",
     "Spark, second half": r"tests/(spark/test_[n-z]|crash/test_kill_of_(spark_drivers|streams))",
     "S3": r"tests/storage/",
     "HBase": r"tests/((conformance|services)/test_hbase|services/.*::test_.*hbase|.*[\[-]hbase[\]-])",

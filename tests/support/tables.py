@@ -21,7 +21,7 @@ from rli import Table
 from rli.coordination.file_records import FileRecords
 from rli.coordination.liveness import Holding
 from rli.hudi.bloom_filter import BloomFilter
-from rli.hudi.meta_columns import META_COLUMNS, RECORD_KEY
+from rli.hudi.meta_columns import COMMIT_SEQNO, META_COLUMNS, RECORD_KEY
 from rli.hudi.properties import Key, save_properties
 from rli.index.roles import KeptInStore
 from rli.store.contract import Store
@@ -137,8 +137,11 @@ def check_stored(table: Table) -> None:
     report = table.verify_index()
     assert report.agrees, report
     assert table.metadata.verify() == ()
-    for path, file in live_files(table).items():
+    files = live_files(table)
+    for path, file in files.items():
         check_base_file(table, path, file)
+    seqnos = [seqno for file in files.values() for seqno in file.read([COMMIT_SEQNO])[COMMIT_SEQNO].to_pylist()]
+    assert len(set(seqnos)) == len(seqnos)
     assert_nothing_left_over(table)
 
 
@@ -156,9 +159,8 @@ def check_base_file(table: Table, path: str, file: pq.ParquetFile) -> None:
     assert tuple(content.column_names[:5]) == META_COLUMNS
     assert set(content.column("_hoodie_file_name").to_pylist()) <= {name}
     assert set(content.column("_hoodie_partition_path").to_pylist()) <= {partition_path}
-    seqnos = content.column("_hoodie_commit_seqno").to_pylist()
+    seqnos = content.column(COMMIT_SEQNO).to_pylist()
     times = content.column("_hoodie_commit_time").to_pylist()
-    assert len(set(seqnos)) == len(seqnos)
     assert all(seqno.startswith(f"{time}_") for seqno, time in zip(seqnos, times, strict=True))
     keys = content.column("_hoodie_record_key").to_pylist()
     footer = file.metadata.metadata

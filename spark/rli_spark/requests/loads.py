@@ -33,7 +33,7 @@ from rli_spark.requests.arranging import FINGERPRINT
 from rli_spark.requests.request_files import RequestFile, key_range, read_rows, tally_of_files
 from rli_spark.session.batches import map_numbers
 from rli_spark.session.jobs import jobs
-from rli_spark.session.running_task import attempt_token
+from rli_spark.session.running_task import FILE_GROUP_TOKENS
 from rli_spark.tasks import SparkTasks
 
 _LOOKED_AT: Final = pa.schema([("keys", pa.int64()), ("hashes", pa.int64()), ("repeated", pa.bool_())])
@@ -100,7 +100,7 @@ def _write_group(  # noqa: PLR0917  (called by tasks through ``partial``)
         # By chance, none of a few rows has a hash for this file group.
         return None, Tally()
     rows = tagging(pa.concat_tables(parts), locator).rows
-    return plan.writing.write(group, rows, attempt_token()), Tally.of(rows.column(work_rows.RECORD_KEY))
+    return plan.writing.write(group, rows, FILE_GROUP_TOKENS.next()), Tally.of(rows.column(work_rows.RECORD_KEY))
 
 
 def all_differ(

@@ -27,7 +27,7 @@ from rli_spark.rows.row_files import RowFiles
 from rli_spark.session.batches import map_tables
 from rli_spark.session.connect import is_connect, rows_of
 from rli_spark.session.one_daemon import in_workers_of_frames
-from rli_spark.session.running_task import attempt_token, begin_task
+from rli_spark.session.running_task import FILE_GROUP_TOKENS, begin_task
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -126,21 +126,19 @@ def _written_by_arrow(arranged: DataFrame, writing: LotWriting) -> list[tuple[Fi
 def _write_all(lots: LotWriting, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[FileGroupResult, Tally]]:
     """Write the file groups of a task; gives the result of each with the keys that it places or removes."""
     begin_task()
-    token = attempt_token()
     for lot, rows in whole_lots((number, content) for number, content in batches):
         writing = lots.of_lot(lot)
-        write = partial(_write_one, writing, token)
+        write = partial(_write_one, writing)
         groups = groups_of(rows)
+        targets = [(FILE_GROUP_TOKENS.next(), *named) for named in groups]
         if len(groups) > 1 and all(_is_small(writing, *named) for named in groups):
-            yield from _side_by_side(write, groups)
+            yield from _side_by_side(write, targets)
         else:
-            yield from map(write, groups)
+            yield from map(write, targets)
 
 
-def _write_one(
-    writing: FileGroupWriting, token: str, named: tuple[FileGroupId, pa.Table]
-) -> tuple[FileGroupResult, Tally]:
-    group, rows = named
+def _write_one(writing: FileGroupWriting, target: tuple[str, FileGroupId, pa.Table]) -> tuple[FileGroupResult, Tally]:
+    token, group, rows = target
     # A record that moves is counted where it arrives.
     own = rows.filter(pc.not_equal(rows.column(work_rows.CHANGE), int(Change.MOVE_OUT)))
     return writing.write(group, rows, token), Tally.of(own.column(work_rows.RECORD_KEY))

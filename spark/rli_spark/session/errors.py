@@ -51,7 +51,7 @@ def unwrapped_errors() -> Iterator[None]:
             f"Spark gave a task up, because the processes that ran it died (nothing of a write is visible): {lost['lost'].strip()}",
             remedy=(
                 "look for the reason in the executors' logs; if memory was short, raise spark.executor.memoryOverhead, which "
-                "holds the Python workers, and call again"
+                "holds the Python workers, or spark.executor.memory, the heap of the JVM (exit code 52), and call again"
             ),
         ) from failure
 

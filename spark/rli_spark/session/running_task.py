@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from threading import Lock
+from typing import Final
+
 from pyspark import TaskContext
 
 from rli.arrow_memory import use_fast_memory
 from rli_spark.session.loaded_objects import spare_loaded_objects
 from rli_spark.session.logs import follow_in_task
 from rli_spark.session.zip_directories import watch_zip_directories
+
+_MOST_TASKS: Final = 1 << 20
+"""Of a stage."""
 
 
 def begin_task() -> None:
@@ -29,5 +35,33 @@ def running_task() -> TaskContext:
 
 def attempt_token() -> str:
     """Tells the files of this attempt of the task from those of all other attempts, as Hudi's writers do."""
-    task = running_task()
-    return f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}"
+    return _token(running_task(), 0)
+
+
+class FileGroupTokens:
+    """Gives each file group that a task writes a token of its own, whose first number no other file group of the stage has.
+
+    The sequence numbers of records begin with it: ``_hoodie_commit_seqno`` is unique in a commit.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._attempt = -1
+        self._given = 0
+
+    def next(self) -> str:
+        """The token of one more file group; tells attempts apart as ``attempt_token`` does."""
+        task = running_task()
+        with self._lock:
+            if self._attempt != task.taskAttemptId():
+                self._attempt, self._given = task.taskAttemptId(), 0
+            number, self._given = self._given, self._given + 1
+        return _token(task, number)
+
+
+FILE_GROUP_TOKENS: Final = FileGroupTokens()
+"""Of this worker, which runs one task at a time."""
+
+
+def _token(task: TaskContext, number: int) -> str:
+    return f"{task.partitionId() + number * _MOST_TASKS}-{task.stageId()}-{task.taskAttemptId()}"
