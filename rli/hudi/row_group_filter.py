@@ -25,7 +25,7 @@ _KNOWN_METHODS: Final = b"\x1c\x1c\x00\x00" * 3 + b"\x00"
 """The rest of a header: split blocks, XXH64, not compressed."""
 
 _MOST_HEADER_BYTES: Final = 32
-"""Its size takes ten bytes at most."""
+"""More than any header has: ten bytes at most tell the size."""
 
 _P1: Final = 0x9E3779B185EBCA87
 _P2: Final = 0xC2B2AE3D27D4EB4F

@@ -12,8 +12,11 @@ from rli_spark.session.loaded_objects import spare_loaded_objects
 from rli_spark.session.logs import follow_in_task
 from rli_spark.session.zip_directories import watch_zip_directories
 
-_MOST_TASKS: Final = 1 << 20
-"""Of a stage."""
+_MOST_TASKS: Final = 1 << 16
+"""Of a stage, and half as many file groups of a task: with more of them, some share a number."""
+
+_NUMBERS: Final = 1 << 31
+"""Hudi reads the first number of a token as a signed one of 32 bits."""
 
 
 def begin_task() -> None:
@@ -64,4 +67,5 @@ FILE_GROUP_TOKENS: Final = FileGroupTokens()
 
 
 def _token(task: TaskContext, number: int) -> str:
-    return f"{task.partitionId() + number * _MOST_TASKS}-{task.stageId()}-{task.taskAttemptId()}"
+    first = (task.partitionId() + number * _MOST_TASKS) % _NUMBERS
+    return f"{first}-{task.stageId()}-{task.taskAttemptId()}"
