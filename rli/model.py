@@ -307,8 +307,9 @@ class Receipt:
     Attributes:
         keys: record keys that were deleted, 1,000 at most; none of an update.
         has_all_keys: whether these are all keys.
-        files: base files that hold the former versions of the records, relative to the table's folder, the oldest first: all
-            older versions of the rewritten file groups. A clean removes them.
+        files: base files and log files that hold the former versions of the records, relative to the table's folder, the oldest
+            first: all older versions of the changed file groups. A clean removes them. The write's own files are left out: a log
+            file that deletes records holds their keys alone.
         held_until: an instant. The files, and copies that older moves and clusterings have left elsewhere, are gone after a
             clean whose oldest readable commit (``CleanResult.earliest_kept``) is later.
         savepoints: the savepoints that keep some of the files until they are deleted.

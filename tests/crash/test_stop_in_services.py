@@ -28,7 +28,7 @@ from tests.support.tables import check_archived, check_stored, records, rows_of
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-_LEASE_SECONDS: Final = 0.3
+_LEASE_SECONDS: Final = 1.0
 _SAVED: Final = 1
 """Position of the commit that savepoints keep."""
 

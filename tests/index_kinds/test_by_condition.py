@@ -198,10 +198,11 @@ def test_receipt_names_the_files_left(kind: Kind, tmp_path: Path) -> None:
         table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0)))
         saved = table.savepoint()
         table.upsert(records(("a", "x", 2, 2.0)))
+        held = holding(table, "a")
         receipt = table.delete_where("id = 'a'").receipt
         assert receipt is not None
         assert (receipt.keys, receipt.has_all_keys, receipt.savepoints) == (("a",), True, (saved,))
-        assert holding(table, "a") == {Path(table.location, name) for name in receipt.files}
+        assert held == {Path(table.location, name) for name in receipt.files}
         if kind.table_type is TableType.MERGE_ON_READ:
             # Until then, the record is in the base file below the log file that deletes it.
             table.compact()

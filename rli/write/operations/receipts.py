@@ -35,17 +35,19 @@ def _receipt(snapshot: Snapshot, time: str) -> Receipt | None:
     commit = next((write for write in snapshot.timeline.completed_writes if write.time == time), None)
     if commit is None:
         return None
-    groups = snapshot.change(commit).groups
+    change = snapshot.change(commit)
+    groups, written = change.groups, {stat.path for stat in change.stats}
     stored = snapshot.slices.all_versions({group.partition_path for group in groups})
     former = sorted((one for one in stored if one.group in groups and one.instant < time), key=lambda one: one.instant)
-    files = {file.path for one in former for file in one.files}
+    # In tables of version 6, log files of the write are parts of an older slice.
+    files = [file.path for one in former for file in one.files if file.path not in written]
     keys = _deleted_keys(snapshot, time)
     return Receipt(
         keys=keys[:_MOST_KEYS],
         has_all_keys=len(keys) <= _MOST_KEYS,
-        files=tuple(file.path for one in former for file in one.files),
+        files=tuple(files),
         held_until=time,
-        savepoints=tuple(_holding(snapshot, snapshot.timeline.savepoints, files)),
+        savepoints=tuple(_holding(snapshot, snapshot.timeline.savepoints, {*files})),
     )
 
 
