@@ -456,7 +456,8 @@ class _Listing:
 
     def unnamed(self, named: Sequence[ColumnIndex]) -> Iterator[ColumnIndex]:
         """The partitions that hold no index with a name, and the columns of statistics that belong to none."""
-        owned = {column for index in named if index.using is IndexUse.COLUMN_STATS for column in index.columns}
+        of_columns = (index for index in named if index.using is IndexUse.COLUMN_STATS and index.expression is None)
+        owned = {column for index in of_columns for column in index.columns}
         for partition in sorted(self.partitions):
             using = _use_of(partition)
             if using is None or (

@@ -279,3 +279,15 @@ def test_index_covers_times_beyond_python(tmp_path: Path) -> None:
         assert ids(table.read(filters=value > at(2))) == ["b"]
         assert ids(table.read(filters=value == far)) == ids(table.read().filter(value == far))
     assert table.scan(filters="date_trunc('day', at) > timestamp '2024-05-02'").explain().files.read == 1
+
+
+def test_statistics_of_column_stay_listed(tmp_path: Path) -> None:
+    """An index on an expression over a column does not stand for the statistics of the column itself."""
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", metadata=["column_stats"])
+    table.upsert(records(("a", "x", 1, 1.0)))
+    [statistics] = table.indexes()
+    table.create_index("next", on="ts", expression="ts + 1")
+    assert next(index for index in table.indexes() if index.name == statistics.name).columns == statistics.columns
+    table.drop_index(statistics.name)
+    assert [index.name for index in table.indexes()] == ["next"]
+    assert table.metadata.verify() == ()
