@@ -126,21 +126,19 @@ class _Contest:
 
     def _beside_buckets(self, index: StoredIndex, some: _Batches, about: str) -> list[Outcome]:
         """Small look-ups and writes beside a client that moves strings as large as buckets, and does nothing else."""
-        in_buckets = dict.fromkeys(map("bucket{}".format, range(self._entries // _ENTRIES_OF_BUCKET)), bytes(_BUCKET))
-        names = list(in_buckets)
-        for start in range(0, len(names), _PLAIN_BATCH):
-            self._server.mset({name: in_buckets[name] for name in names[start : start + _PLAIN_BATCH]})
+        names = [f"bucket{number}" for number in range(self._entries // _ENTRIES_OF_BUCKET)]
+        self._set_plain(names, bytes(_BUCKET))
         random = np.random.default_rng(5)
         asked = [[names[at] for at in random.choice(len(names), _SMALL, replace=False)] for _ in some.arrays]
 
         def read() -> None:
             for keys in asked:
-                self._server.mget(keys)
+                self._get_plain(keys)
 
         def rewrite() -> None:
             for keys in asked:
-                found: list[Any] = self._server.mget(keys)
-                self._server.mset(dict(zip(keys, found, strict=True)))
+                self._get_plain(keys)
+                self._set_plain(keys, bytes(_BUCKET))
 
         reading = race(lambda: self._get(index, some), read, rounds=self._rounds)
         writing = race(lambda: self._change(index, some), rewrite, rounds=self._rounds)
@@ -206,9 +204,9 @@ class _Contest:
         chosen = np.random.default_rng(3).choice(self._entries, min(count, self._entries), replace=False)
         return _Batches(self._keys.take(pa.array(chosen)), batch)
 
-    def _set_plain(self, texts: list[str]) -> None:
+    def _set_plain(self, texts: list[str], value: bytes = _VALUE) -> None:
         for start in range(0, len(texts), _PLAIN_BATCH):
-            self._server.mset(dict.fromkeys(texts[start : start + _PLAIN_BATCH], _VALUE))
+            self._server.mset(dict.fromkeys(texts[start : start + _PLAIN_BATCH], value))
 
     def _get_plain(self, texts: list[str]) -> None:
         for start in range(0, len(texts), _PLAIN_BATCH):

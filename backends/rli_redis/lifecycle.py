@@ -130,7 +130,7 @@ class Presence:
         if header is None or header.names(self._name) != names or header.state != _READY:
             raise IndexNotFoundError(
                 f"the index was dropped, or its server lost it: store={self._servers.name} name={self._name}",
-                remedy="open it again; if there is none, create it, or build that of a table: rli index bootstrap TABLE",
+                remedy="open it again, or create it if there is none; to build the index of a table again: rli index bootstrap TABLE",
             )
 
     def lost(self, names: Names, what: str) -> CorruptIndexError:

@@ -37,7 +37,6 @@ from rli.view.column_indexes import (
     ColumnIndex,
     ColumnIndexState,
     IndexHome,
-    IndexUse,
     NamedIndex,
     NamedIndexes,
     WantedIndex,
@@ -219,7 +218,7 @@ class IndexesOnColumns:
         """Remove an index of Hudi's writers, or one that came with the metadata table."""
         rest = None
         is_valid = index.state is ColumnIndexState.VALID
-        if is_valid and index.using is IndexUse.COLUMN_STATS and index.expression is None:
+        if is_valid and index.shares_statistics:
             rest = self._plan(lambda now: statistics_without(index.columns, now, self._opened.scope))
         if rest is not None:
             build_partitions(self._opened, rest, timeout)

@@ -104,11 +104,16 @@ class ColumnIndex:
     files_skipped: int = 0
 
     @property
+    def shares_statistics(self) -> bool:
+        """Whether it is the statistics of columns, which are in one partition with those of others."""
+        return self.using is IndexUse.COLUMN_STATS and self.expression is None
+
+    @property
     def places(self) -> tuple[str, ...]:
         """The names under which its uses are counted: its partition, its columns in a partition of statistics, or its store."""
         if self.home is IndexHome.STORE:
             return (place_in_store(self.name),)
-        if self.using is IndexUse.COLUMN_STATS and self.expression is None:
+        if self.shares_statistics:
             return tuple(f"{self.partition}/{column}" for column in self.columns)
         return (self.partition,)
 
@@ -456,8 +461,7 @@ class _Listing:
 
     def unnamed(self, named: Sequence[ColumnIndex]) -> Iterator[ColumnIndex]:
         """The partitions that hold no index with a name, and the columns of statistics that belong to none."""
-        of_columns = (index for index in named if index.using is IndexUse.COLUMN_STATS and index.expression is None)
-        owned = {column for index in of_columns for column in index.columns}
+        owned = {column for index in named if index.shares_statistics for column in index.columns}
         for partition in sorted(self.partitions):
             using = _use_of(partition)
             if using is None or (

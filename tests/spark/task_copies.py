@@ -1,8 +1,8 @@
 """A Spark application whose tasks are copied and computed again: ``task_copies.py MASTER FOLDER WORKER …``.
 
-The workers are process numbers of a standalone cluster. Before some jobs, one of the two executors is stopped: what Spark gives it
-takes too long, and the other executor gets a copy. Then both go on, and race. In other jobs, the shuffled rows of the first tasks are
-deleted. The table's rows are as ``expected`` says, and Spark's event log tells what happened.
+The workers are process numbers of a standalone cluster. Before some jobs, the application stops one of the two executors: its tasks
+take too long, and Spark starts copies of them on the other executor. Then both executors continue, and race. During other jobs, the
+application deletes what the first tasks have shuffled. The table's rows are as ``expected`` says, and Spark's event log tells what happened.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Stops:
             self._waiting.start()
 
     def close(self) -> None:
-        """Have all executors go on."""
+        """Let all executors continue."""
         self._over.set()
         if self._waiting is not None:
             self._waiting.join()

@@ -137,10 +137,7 @@ def check_stored(table: Table) -> None:
     report = table.verify_index()
     assert report.agrees, report
     assert table.metadata.verify() == ()
-    files = live_files(table)
-    for path, file in files.items():
-        check_base_file(table, path, file)
-    seqnos = [seqno for file in files.values() for seqno in file.read([COMMIT_SEQNO])[COMMIT_SEQNO].to_pylist()]
+    seqnos = [seqno for path, file in live_files(table).items() for seqno in check_base_file(table, path, file)]
     assert len(set(seqnos)) == len(seqnos)
     assert_nothing_left_over(table)
 
@@ -152,14 +149,14 @@ def stray_files(table: Table, instant: str) -> set[str]:
     return {str(file.relative_to(folder)) for file in folder.rglob(f"*_{instant}.parquet")} - live
 
 
-def check_base_file(table: Table, path: str, file: pq.ParquetFile) -> None:
-    """Meta columns and footer of one base file."""
+def check_base_file(table: Table, path: str, file: pq.ParquetFile) -> list[str]:
+    """Meta columns and footer of one base file; returns the sequence numbers of its records."""
     partition_path, _, name = path.rpartition("/")
     content = file.read()
     assert tuple(content.column_names[:5]) == META_COLUMNS
     assert set(content.column("_hoodie_file_name").to_pylist()) <= {name}
     assert set(content.column("_hoodie_partition_path").to_pylist()) <= {partition_path}
-    seqnos = content.column(COMMIT_SEQNO).to_pylist()
+    seqnos: list[str] = content.column(COMMIT_SEQNO).to_pylist()
     times = content.column("_hoodie_commit_time").to_pylist()
     assert all(seqno.startswith(f"{time}_") for seqno, time in zip(seqnos, times, strict=True))
     keys = content.column("_hoodie_record_key").to_pylist()
@@ -176,6 +173,7 @@ def check_base_file(table: Table, path: str, file: pq.ParquetFile) -> None:
         posixpath.join(partition_path, ".hoodie_partition_metadata")
     )
     assert b"partitionDepth=" in (metadata or b"")
+    return seqnos
 
 
 def assert_nothing_left_over(table: Table) -> None:
